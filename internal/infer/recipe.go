@@ -1,0 +1,55 @@
+package infer
+
+import (
+	"fmt"
+
+	"muster/internal/fault"
+	"muster/internal/wire"
+)
+
+// defaultContext is the most that a context left open takes.
+const defaultContext = 4096
+
+// SettleRecipe fills in what the recipe leaves open for a model trained for so
+// many tokens (0 where it does not say), and refuses impossible settings by the
+// name of their flag: recipe.invalid. A chunk never exceeds the context:
+// llama.cpp would cut it down without a word.
+func SettleRecipe(r wire.Recipe, trained int) (wire.Recipe, error) {
+	if r.Context == 0 {
+		r.Context = defaultContext
+		if trained > 0 {
+			r.Context = min(trained, defaultContext)
+		}
+	}
+	orDefault(&r.Slots, 1)
+	orDefault(&r.Chunk, 512)
+	if r.KVType == "" {
+		r.KVType = "f16"
+	}
+	if r.FlashAttention == "" {
+		r.FlashAttention = "auto"
+	}
+	for _, c := range []struct {
+		field              string
+		value, least, most int
+	}{
+		{"ctx", r.Context, 1, 1 << 24},
+		{"chunk", r.Chunk, 1, 1 << 16},
+		{"slots", r.Slots, 1, 64},
+		{"threads", r.Threads, 0, 512},
+		{"gpu_layers", r.GPULayers, 0, 1 << 16},
+	} {
+		if c.value < c.least || c.value > c.most {
+			return r, fault.New(fault.RecipeInvalid, "", "field", c.field, "value", c.value,
+				"want", fmt.Sprintf("give a number from %d to %d", c.least, c.most))
+		}
+	}
+	r.Chunk = min(r.Chunk, r.Context)
+	return r, nil
+}
+
+func orDefault(v *int, d int) {
+	if *v == 0 {
+		*v = d
+	}
+}

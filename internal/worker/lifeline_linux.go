@@ -18,14 +18,23 @@ import (
 // before the start, so that the child's own changes of the flags cannot race
 // with it.
 func armLifeline(reading *os.File) {
-	fd := reading.Fd()
-	_, _ = unix.FcntlInt(fd, unix.F_SETSIG, int(unix.SIGKILL))
-	if flags, err := unix.FcntlInt(fd, unix.F_GETFL, 0); err == nil {
-		_, _ = unix.FcntlInt(fd, unix.F_SETFL, flags|unix.O_ASYNC)
-	}
+	control(reading, func(fd uintptr) {
+		_, _ = unix.FcntlInt(fd, unix.F_SETSIG, int(unix.SIGKILL))
+		if flags, err := unix.FcntlInt(fd, unix.F_GETFL, 0); err == nil {
+			_, _ = unix.FcntlInt(fd, unix.F_SETFL, flags|unix.O_ASYNC)
+		}
+	})
 }
 
 // tieLifeline names the group to be told.
 func tieLifeline(reading *os.File, group int) {
-	_, _ = unix.FcntlInt(reading.Fd(), unix.F_SETOWN, -group)
+	control(reading, func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETOWN, -group) })
+}
+
+// control lends f's descriptor. File.Fd would make the open file blocking,
+// under the hands of the child, which has it too.
+func control(f *os.File, do func(fd uintptr)) {
+	if conn, err := f.SyscallConn(); err == nil {
+		_ = conn.Control(do)
+	}
 }

@@ -29,11 +29,11 @@ func watchLifeline() error {
 		return fault.New(fault.WorkerSpawnFailed, component).Because(err)
 	}
 	line := os.NewFile(wire.LifelineFD, "lifeline")
-	var one [1]byte
-	if n, err := unix.Read(wire.LifelineFD, one[:]); n == 0 && err == nil {
+	if lifelineEnded() {
 		endGroup()
 	}
 	go func() {
+		var one [1]byte
 		for {
 			if _, err := line.Read(one[:]); err != nil {
 				endGroup()
@@ -41,6 +41,15 @@ func watchLifeline() error {
 		}
 	}()
 	return nil
+}
+
+// lifelineEnded reports whether the parent's end is closed. It never waits, and
+// asks by poll(2): O_NONBLOCK belongs to the open file, which the parent holds
+// too and may change at any moment, so a read could wait for ever.
+func lifelineEnded() bool {
+	ask := []unix.PollFd{{Fd: wire.LifelineFD, Events: unix.POLLIN}}
+	_, err := unix.Poll(ask, 0)
+	return err == nil && ask[0].Revents&unix.POLLHUP != 0
 }
 
 // endGroup kills this process and what it has started. A process that does not

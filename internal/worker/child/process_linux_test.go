@@ -99,7 +99,8 @@ func preempts() bool {
 type process struct {
 	*exec.Cmd
 	out, err bytes.Buffer
-	lifeline *os.File
+	lifeline *os.File // the daemon's end
+	theirs   *os.File // the child's, which the test holds too
 }
 
 // begin starts a program as a daemon would, but for the signals that package
@@ -111,7 +112,7 @@ func begin(t *testing.T, path, role string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{Cmd: exec.Command(path), lifeline: ours}
+	p := &process{Cmd: exec.Command(path), lifeline: ours, theirs: theirs}
 	p.Env = append(os.Environ(), roleVariable+"="+role, "GORACE=atexit_sleep_ms=0")
 	p.Stdout, p.Stderr = &p.out, &p.err
 	p.ExtraFiles = []*os.File{theirs}
@@ -119,11 +120,10 @@ func begin(t *testing.T, path, role string) *process {
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	_ = theirs.Close()
 	t.Cleanup(func() {
 		_ = p.Process.Kill()
 		_ = p.Wait()
-		_ = ours.Close()
+		_, _ = ours.Close(), theirs.Close()
 	})
 	return p
 }
@@ -245,6 +245,29 @@ func TestALifelineThatEndedBeforeTheStartEndsTheProcess(t *testing.T) {
 	_ = p.lifeline.Close() // before its main or after: both must end it
 	if got := p.endsBy(t); got != "SIGKILL" {
 		t.Errorf("ended by %s", got)
+	}
+}
+
+// The lifeline's open file is shared with the parent. One that makes it
+// blocking over and over, as File.Fd does, holds no child up at its start.
+func TestABlockingLifelineHoldsNothingUp(t *testing.T) {
+	for range 20 {
+		p := begin(t, self(t), "waiting")
+		over, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					p.theirs.Fd()
+				}
+			}
+		}()
+		awaitHeld(t, p)
+		close(over)
+		<-ended
 	}
 }
 

@@ -29,6 +29,17 @@
 //	  |                                                      v
 //	  +---------------- the next order -------------------  gone: TornDown
 //
+// The node's operator may offer a shard: it comes up the same way and then stands, resident and admitted, until a plan
+// gives the node a stage:
+//
+//	OfferAsked ---> preparing, fetching, loading, admitting --Admitted--> offered --RouteLost--> admitting
+//	                                                                        |
+//	              ProvisionAsked, of just this shard: Adopt                 |   of another: the teardown first
+//	  admitting <--Adopted-- preparing <------------------------------------+-------> tearing down ... preparing
+//
+// An order that comes before the offer stands waits for it, or for its teardown: the offer is not in the way of a plan. An
+// offer becomes no stage by itself.
+//
 // No stage is ready that was not admitted. StageReady and StageFaulted are told once at most, never ready after faulted,
 // and neither once the teardown has begun.
 //

@@ -10,12 +10,20 @@ import (
 // Event is what the core is told.
 type Event interface{ event() }
 
-// Order is what a stage is known by. Attempt is the run's, from 1.
+// Order is what a stage is known by. Attempt is the run's, from 1. An order of no
+// run is an offer, whose attempts the node counts itself.
 type Order struct {
 	Run     id.RunID
 	Attempt uint32
 	Boot    id.BootID // of this node, as the orchestrator knows it
 }
+
+// Offer reports whether the node's operator gave the order, and no plan.
+func (o Order) Offer() bool { return o.Run.IsZero() && o.Attempt > 0 }
+
+// OfferAsked: hold this shard, which the node's operator chose, until a plan
+// gives the node a stage. A node that holds something takes no offer.
+type OfferAsked struct{ Order }
 
 // AvailabilityChanged: node boot opened or closed provisioning. What an active
 // stage rests on has gone when it is closed; Fault says how, or is nil.
@@ -30,7 +38,11 @@ type ProvisionAsked struct {
 	Order
 	Ask    uint64
 	DryRun bool
+	Held   bool // what the node offers is just this shard
 }
+
+// Adopted answers Adopt: what the offer held is the order's.
+type Adopted struct{ Order }
 
 // Prepared answers Prepare: the rings are leased, and a worker that has proven
 // itself is there, also where its start had been deferred.
@@ -51,6 +63,13 @@ type Loaded struct{ Order }
 // Admitted answers Admit: a real forward of this very shard was judged well, and
 // the tracker holds a route to it.
 type Admitted struct{ Order }
+
+// RouteLost: the tracker holds no route to the shard any more. An offer that
+// stands is examined and registered anew, once; a stage fails by it.
+type RouteLost struct {
+	Order
+	Fault *fault.Fault
+}
 
 // Side is an end of the stage.
 type Side uint8
@@ -102,12 +121,15 @@ type PartDone struct {
 type Tick struct{}
 
 func (AvailabilityChanged) event() {}
+func (OfferAsked) event()          {}
 func (ProvisionAsked) event()      {}
+func (Adopted) event()             {}
 func (Prepared) event()            {}
 func (WeightsProgressed) event()   {}
 func (WeightsReady) event()        {}
 func (Loaded) event()              {}
 func (Admitted) event()            {}
+func (RouteLost) event()           {}
 func (EdgeJoined) event()          {}
 func (ServeAsked) event()          {}
 func (StageFailed) event()         {}
@@ -119,12 +141,15 @@ func (Tick) event()                {}
 func Events() []Event {
 	return []Event{
 		AvailabilityChanged{},
+		OfferAsked{},
 		ProvisionAsked{},
+		Adopted{},
 		Prepared{},
 		WeightsProgressed{},
 		WeightsReady{},
 		Loaded{},
 		Admitted{},
+		RouteLost{},
 		EdgeJoined{},
 		ServeAsked{},
 		StageFailed{},
@@ -157,6 +182,13 @@ type ProvisionRefused struct {
 	Order Order
 	Ask   uint64
 	Fault *fault.Fault
+}
+
+// Adopt asks to hand what the offer holds, its worker and its loaded slice, to
+// the order.
+type Adopt struct {
+	Order
+	From Order // the offer
 }
 
 // Prepare asks to lease the rings, and to see to a worker that has proven
@@ -210,6 +242,7 @@ type Wake struct{ At time.Duration }
 func (PhaseChanged) effect()      {}
 func (ProvisionAccepted) effect() {}
 func (ProvisionRefused) effect()  {}
+func (Adopt) effect()             {}
 func (Prepare) effect()           {}
 func (FetchWeights) effect()      {}
 func (Load) effect()              {}

@@ -20,7 +20,10 @@ type told struct {
 type verdict struct {
 	phase           stage.Phase
 	order           stage.Order
+	next            stage.Order // waits for the offer that is held
+	held            bool
 	ready, faulted  int // told of the latest order
+	unbegun         int // orders that failed before anything of them was held
 	torn            map[stage.Order]int
 	owed            stage.Part
 	answered        int
@@ -48,9 +51,22 @@ func judge(log []told) verdict {
 	)
 	active := func() bool { return v.phase > stage.Empty && v.phase < stage.TearingDown }
 	become := func(p stage.Phase) { v.phase, since = p, now }
+	failNext := func() {
+		if v.next != (stage.Order{}) {
+			v.torn[v.next]++
+			v.unbegun++
+			v.next, v.held = stage.Order{}, false
+		}
+	}
+	begin := func(o stage.Order) {
+		v.order, v.next, v.held, v.ready, v.faulted = o, stage.Order{}, false, 0, 0
+		bytes, sides = 0, map[stage.Side]bool{}
+		become(stage.Preparing)
+	}
 	end := func(fault bool) {
 		if fault {
 			v.faulted++
+			failNext()
 		}
 		v.owed = stage.QuiescePumps
 		become(stage.TearingDown)
@@ -70,15 +86,33 @@ func judge(log []told) verdict {
 			v.availableAtLast = e.Available
 			if !e.Available && active() {
 				end(true)
+			} else if !e.Available {
+				failNext()
 			}
+		case stage.OfferAsked:
+			free := v.phase == stage.Empty || v.phase == stage.Gone
+			if free && v.availableAtLast && e.Run.IsZero() && e.Attempt > 0 && e.Boot == boot1 && v.torn[e.Order] == 0 {
+				begin(e.Order)
+			}
+		case stage.Adopted:
+			on(e.Order, stage.Preparing, stage.Admitting)
 		case stage.ProvisionAsked:
 			v.answered++
 			sound := !e.Run.IsZero() && e.Attempt > 0 && e.Boot == boot1
 			free := v.phase == stage.Empty || v.phase == stage.Gone
-			if sound && free && v.torn[e.Order] == 0 && v.availableAtLast && !e.DryRun {
-				v.order, v.ready, v.faulted = e.Order, 0, 0
-				bytes, sides = 0, map[stage.Side]bool{}
-				become(stage.Preparing)
+			if !sound || v.torn[e.Order] > 0 || !v.availableAtLast || e.DryRun {
+				continue
+			}
+			switch {
+			case free:
+				begin(e.Order)
+			case v.order.Run.IsZero() && v.next == (stage.Order{}):
+				v.next, v.held = e.Order, e.Held && v.phase != stage.TearingDown
+				if v.phase != stage.TearingDown && !e.Held {
+					end(false)
+				} else if v.phase == stage.Offered {
+					begin(e.Order)
+				}
 			}
 		case stage.Prepared:
 			on(e.Order, stage.Preparing, stage.Fetching)
@@ -91,7 +125,20 @@ func judge(log []told) verdict {
 		case stage.Loaded:
 			on(e.Order, stage.Loading, stage.Admitting)
 		case stage.Admitted:
-			on(e.Order, stage.Admitting, stage.Connecting)
+			if !e.Run.IsZero() {
+				on(e.Order, stage.Admitting, stage.Connecting)
+				break
+			}
+			on(e.Order, stage.Admitting, stage.Offered)
+			if e.Order == v.order && v.phase == stage.Offered && v.held {
+				begin(v.next)
+			}
+		case stage.RouteLost:
+			if e.Order == v.order && v.phase == stage.Offered {
+				become(stage.Admitting)
+			} else if e.Order == v.order && active() {
+				end(true)
+			}
 		case stage.EdgeJoined:
 			if e.Order == v.order && active() {
 				sides[e.Side] = true
@@ -103,7 +150,10 @@ func judge(log []told) verdict {
 				end(true)
 			}
 		case stage.TearDownAsked:
-			if e.Order == v.order && active() {
+			if !e.Run.IsZero() && e.Order == v.next {
+				v.next, v.held = stage.Order{}, false
+				v.torn[e.Order]++
+			} else if e.Order == v.order && active() {
 				end(false)
 			} else if e.Order != v.order || v.phase != stage.TearingDown {
 				v.torn[e.Order]++
@@ -113,6 +163,9 @@ func judge(log []told) verdict {
 				if v.owed == stage.ReleaseLeases {
 					v.torn[v.order]++
 					become(stage.Gone)
+					if v.next != (stage.Order{}) {
+						begin(v.next)
+					}
 				} else {
 					v.owed += 10
 				}
@@ -136,9 +189,13 @@ func anyEvents(t *rapid.T, s stage.State) []stage.Event {
 			o.Boot = id.BootID{2}
 		}
 	}
+	if s.Next != (stage.Order{}) && rapid.IntRange(0, 3).Draw(t, "next") == 0 {
+		o = s.Next
+	}
 	course := []stage.Event{
 		stage.AvailabilityChanged{Available: true},
-		stage.ProvisionAsked{Order: o, Ask: 1},
+		stage.ProvisionAsked{Order: o, Ask: 1, Held: rapid.Bool().Draw(t, "held")},
+		stage.OfferAsked{Order: o},
 		stage.Prepared{Order: o},
 		stage.WeightsReady{Order: o},
 		stage.EdgeJoined{Order: o, Side: stage.In},
@@ -146,6 +203,10 @@ func anyEvents(t *rapid.T, s stage.State) []stage.Event {
 		stage.Admitted{Order: o},
 		stage.EdgeJoined{Order: o, Side: stage.Out},
 		stage.ServeAsked{Order: o},
+		stage.RouteLost{Order: o, Fault: why},
+	}
+	if rapid.IntRange(0, 3).Draw(t, "taken over") == 0 {
+		course = slices.Insert(course, 3, stage.Event(stage.Adopted{Order: o}))
 	}
 	end := []stage.Event{stage.TearDownAsked{Order: o}}
 	for _, step := range stage.Parts() {
@@ -153,7 +214,7 @@ func anyEvents(t *rapid.T, s stage.State) []stage.Event {
 	}
 	switch rapid.IntRange(0, 14).Draw(t, "kind") {
 	case 0, 1:
-		return course[:rapid.IntRange(2, len(course)).Draw(t, "as far as")]
+		return course[:rapid.IntRange(3, len(course)-1).Draw(t, "as far as")]
 	case 2:
 		return course[rapid.IntRange(2, len(course)-1).Draw(t, "from"):]
 	case 3, 4:
@@ -179,11 +240,17 @@ var steps = []time.Duration{0, 0, 0, 0, 1, 100 * time.Millisecond, time.Second, 
 
 // heard counts what was told of the latest order.
 type heard struct {
+	order                    stage.Order
 	ready, faulted, answered int
+	unbegun                  int
 	torn                     map[stage.Order]int
 	asked                    []stage.Part // of the teardown, of the latest order
 	overdue                  int
 	wake                     time.Duration
+}
+
+func (h *heard) begin(o stage.Order) {
+	h.order, h.ready, h.faulted, h.asked, h.overdue = o, 0, 0, nil, 0
 }
 
 func (h *heard) hear(t *rapid.T, effects []stage.Effect) {
@@ -197,13 +264,22 @@ func (h *heard) hear(t *rapid.T, effects []stage.Effect) {
 				t.Fatal("refused without a reason")
 			}
 		case stage.Prepare:
-			h.ready, h.faulted, h.asked, h.overdue = 0, 0, nil, 0
+			h.begin(e.Order)
+		case stage.Adopt:
+			if h.order != e.From || !e.From.Offer() || h.faulted > 0 || len(h.asked) > 0 {
+				t.Fatalf("%+v takes over from %+v, which holds nothing", e.Order, e.From)
+			}
+			h.begin(e.Order)
 		case stage.StageReady:
 			h.ready++
-			if h.faulted > 0 || len(h.asked) > 0 {
+			if e.Offer() || h.faulted > 0 || len(h.asked) > 0 {
 				t.Fatal("ready after the end")
 			}
 		case stage.StageFaulted:
+			if e.Order != h.order {
+				h.unbegun++
+				continue
+			}
 			h.faulted++
 			if e.Fault == nil || len(h.asked) > 0 {
 				t.Fatal("a fault without words, or once the teardown had begun")
@@ -249,7 +325,7 @@ func TestAStageAgreesWithTheWholeLog(t *testing.T) {
 }
 
 func check(t *rapid.T, s stage.State, h *heard, v verdict, log []told) {
-	if s.Phase != v.phase || s.Order != v.order || h.ready != v.ready || h.faulted != v.faulted || h.answered != v.answered {
+	if s.Phase != v.phase || s.Order != v.order || h.ready != v.ready || h.faulted != v.faulted || h.answered != v.answered || h.unbegun != v.unbegun || s.Next != v.next {
 		t.Fatalf("%s %+v, heard %+v; the log says %+v: %+v", s.Phase, s.Order, h, v, log)
 	}
 	for o, times := range v.torn {
@@ -294,11 +370,15 @@ func FuzzStep(f *testing.F) {
 				stage.TearDownAsked{Order: o},
 				stage.PartDone{Order: o, Part: stage.Part(b[2] % 5 * 10)},
 				stage.Tick{},
-			}[b[0]%13]
+				stage.OfferAsked{Order: o},
+				stage.ProvisionAsked{Order: o, Held: true},
+				stage.Adopted{Order: o},
+				stage.RouteLost{Order: o},
+			}[b[0]%17]
 			log = append(log, told{e, now})
 			state, _ = stage.Step(state, e, now)
 		}
-		if v := judge(log); v.phase != state.Phase || v.order != state.Order {
+		if v := judge(log); v.phase != state.Phase || v.order != state.Order || v.next != state.Next {
 			t.Fatalf("%s, the log says %+v: %+v", state.Phase, v, log)
 		}
 	})

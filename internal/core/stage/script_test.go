@@ -14,9 +14,9 @@ import (
 )
 
 // The little language of the transcripts. A line is "[time] verb words". A
-// trailing r2, #2 or boot2 makes the event one of another order.
+// trailing r2, o1, o2, #2 or boot2 makes the event one of another order.
 //
-//	open, close, provision 1, dry 1, prepared, bytes 100, weights, loaded,
+//	open, close, offer, provision 1, held 1, adopted, lost, dry 1, prepared, bytes 100, weights, loaded,
 //	joined in|out, serve, failed, tear-down, done 10|20|30|40, tick
 type script struct {
 	state stage.State
@@ -39,6 +39,8 @@ func orderOf(word string) (stage.Order, bool) {
 		o.Attempt = 2
 	case "boot2":
 		o.Boot = id.BootID{2}
+	case "o1", "o2":
+		o.Run, o.Attempt = id.RunID{}, uint32(word[1]-'0')
 	case "none":
 		o = stage.Order{}
 	default:
@@ -48,6 +50,9 @@ func orderOf(word string) (stage.Order, bool) {
 }
 
 func orderName(o stage.Order) string {
+	if o.Offer() {
+		return fmt.Sprintf("o%d", o.Attempt)
+	}
 	return fmt.Sprintf("r%d#%d", o.Run[0], o.Attempt)
 }
 
@@ -69,6 +74,14 @@ func parse(line string, now time.Duration) (stage.Event, time.Duration, error) {
 		return stage.AvailabilityChanged{Available: true}, now, nil
 	case "close":
 		return stage.AvailabilityChanged{Fault: why}, now, nil
+	case "offer":
+		return stage.OfferAsked{Order: o}, now, nil
+	case "adopted":
+		return stage.Adopted{Order: o}, now, nil
+	case "lost":
+		return stage.RouteLost{Order: o, Fault: why}, now, nil
+	case "held":
+		return stage.ProvisionAsked{Order: o, Ask: n, Held: true}, now, nil
 	case "provision":
 		return stage.ProvisionAsked{Order: o, Ask: n}, now, nil
 	case "dry":
@@ -135,7 +148,9 @@ func show(e stage.Effect) string {
 	case stage.ProvisionRefused:
 		return fmt.Sprintf("ProvisionRefused %d: %s", e.Ask, e.Fault.Code)
 	case stage.StageFaulted:
-		return "StageFaulted " + string(e.Fault.Code)
+		return fmt.Sprintf("StageFaulted %s: %s", orderName(e.Order), e.Fault.Code)
+	case stage.Adopt:
+		return fmt.Sprintf("Adopt what %s holds for %s", orderName(e.From), orderName(e.Order))
 	case stage.TakeDown:
 		return "TakeDown " + e.Part.String()
 	case stage.TeardownOverdue:

@@ -31,8 +31,12 @@ func (t *turn) take(e Event) {
 	switch e := e.(type) {
 	case AvailabilityChanged:
 		t.avail(e)
+	case OfferAsked:
+		t.offer(e)
 	case ProvisionAsked:
 		t.provision(e)
+	case Adopted:
+		t.move(e.Order, Preparing, Admitting, Admit(e))
 	case Prepared:
 		t.move(e.Order, Preparing, Fetching, FetchWeights(e))
 	case WeightsProgressed:
@@ -42,8 +46,9 @@ func (t *turn) take(e Event) {
 	case Loaded:
 		t.move(e.Order, Loading, Admitting, Admit(e))
 	case Admitted:
-		t.move(e.Order, Admitting, Connecting, Connect(e))
-		t.join(e.Order, 0)
+		t.admitted(e)
+	case RouteLost:
+		t.routeLost(e)
 	case EdgeJoined:
 		t.join(e.Order, e.Side)
 	case ServeAsked:
@@ -89,13 +94,15 @@ func (t *turn) avail(e AvailabilityChanged) {
 			why = fault.New(fault.StageNodeClosed, component)
 		}
 		t.fail(why)
+	} else if !e.Available {
+		t.failNext(e.Fault)
 	}
 }
 
 // provision answers every order. The same order again is accepted again and
 // begins nothing.
 func (t *turn) provision(e ProvisionAsked) {
-	repeated := t.active() && e.Order == t.Order && !e.DryRun
+	repeated := !e.DryRun && (t.active() && e.Order == t.Order || e.Order == t.Next)
 	if why := t.objection(e.Order); why != nil && !repeated {
 		t.emit(ProvisionRefused{Order: e.Order, Ask: e.Ask, Fault: why})
 		return
@@ -104,7 +111,16 @@ func (t *turn) provision(e ProvisionAsked) {
 	if e.DryRun || repeated {
 		return
 	}
-	t.Order, t.Joined, t.Fetched, t.Part, t.Late, t.Fault = e.Order, 0, 0, 0, false, nil
+	if t.Order.Offer() && t.Phase != Gone {
+		t.replace(e)
+		return
+	}
+	t.begin(e.Order)
+}
+
+// begin takes an order up on a node that holds nothing.
+func (t *turn) begin(o Order) {
+	t.Order, t.Joined, t.Fetched, t.Part, t.Late, t.Fault = o, 0, 0, 0, false, nil
 	t.become(Preparing, nil)
 	t.emit(Prepare{t.Order})
 }
@@ -117,7 +133,9 @@ func (t *turn) objection(o Order) *fault.Fault {
 		return fault.New(fault.StageOrderInvalid, component, "what", "it names no run or no attempt")
 	case o.Boot != t.Boot:
 		return fault.New(fault.StageBootMismatched, component, "want", o.Boot.Short(), "boot", t.Boot.Short())
-	case t.active() || t.Phase == TearingDown:
+	case !t.Next.Run.IsZero():
+		return fault.New(fault.StageNodeOccupied, component, "run", t.Next.Run.Short(), "phase", t.Phase)
+	case (t.active() || t.Phase == TearingDown) && !t.Order.Offer():
 		return fault.New(fault.StageNodeOccupied, component, "run", t.Order.Run.Short(), "phase", t.Phase)
 	case t.ended(o):
 		return fault.New(fault.StageOrderInvalid, component, "what", "it has been torn down")
@@ -166,6 +184,7 @@ func (t *turn) fail(why *fault.Fault) {
 	}
 	t.Fault = why
 	t.emit(StageFaulted{Order: t.Order, Fault: why})
+	t.failNext(why)
 	t.beginTeardown(why)
 }
 
@@ -173,6 +192,8 @@ func (t *turn) fail(why *fault.Fault) {
 // nothing is left.
 func (t *turn) tearDown(e TearDownAsked) {
 	switch {
+	case e.Order == t.Next && !e.Run.IsZero():
+		t.end(t.takeNext())
 	case e.Order != t.Order || t.Phase == Gone || t.Phase == Empty:
 		t.end(e.Order)
 	case t.active():
@@ -203,6 +224,9 @@ func (t *turn) partDone(e PartDone) {
 	t.Part = 0
 	t.become(Gone, nil)
 	t.end(t.Order)
+	if next := t.takeNext(); !next.Run.IsZero() {
+		t.begin(next)
+	}
 }
 
 // end says that nothing of an order is left, and sees to it that nothing of it

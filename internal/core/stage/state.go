@@ -17,6 +17,7 @@ const (
 	Fetching    Phase = 20
 	Loading     Phase = 30
 	Admitting   Phase = 35
+	Offered     Phase = 38
 	Connecting  Phase = 40
 	Ready       Phase = 50
 	Serving     Phase = 60
@@ -26,7 +27,7 @@ const (
 
 // Phases returns every phase, in order.
 func Phases() []Phase {
-	return []Phase{Empty, Preparing, Fetching, Loading, Admitting, Connecting, Ready, Serving, TearingDown, Gone}
+	return []Phase{Empty, Preparing, Fetching, Loading, Admitting, Offered, Connecting, Ready, Serving, TearingDown, Gone}
 }
 
 func (p Phase) String() string {
@@ -39,6 +40,8 @@ func (p Phase) String() string {
 		return "loading"
 	case Admitting:
 		return "admitting"
+	case Offered:
+		return "offered"
 	case Connecting:
 		return "connecting"
 	case Ready:
@@ -140,6 +143,8 @@ type State struct {
 	Available bool
 	Phase     Phase
 	Order     Order // the latest; it stays while gone
+	Next      Order // accepted while an offer is held; none where nothing waits
+	Held      bool  // Next is of just the shard that is offered
 	Joined    Side  // sides whose edge is up, as a set
 	Fetched   uint64
 	Part      Part          // of the teardown, while it lasts

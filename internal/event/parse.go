@@ -51,6 +51,8 @@ var kinds = []Event{
 	NodeBootReplaced{},
 	LeaseGranted{},
 	LeaseEnded{},
+	OfferReleased{},
+	OfferFailed{},
 	RegistrationRefused{},
 	ModelPublished{},
 	TokenizerStarted{},

@@ -270,6 +270,9 @@ const (
 	RunStopped          Code = "run.stopped"
 	RunOrphaned         Code = "run.orphaned"
 
+	OfferModelUnknown     Code = "offer.model_unknown"
+	OfferModelUnpublished Code = "offer.model_unpublished"
+
 	DoctorCheckFailed     Code = "doctor.check_failed"
 	DoctorWorkerLost      Code = "doctor.worker_lost"
 	DoctorStepOverdue     Code = "doctor.step_overdue"

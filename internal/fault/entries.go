@@ -271,6 +271,9 @@ var catalogue = []Entry{
 	{RunStopped, Interrupted, Later, "the run was stopped", "nothing: somebody asked for it"},
 	{RunOrphaned, Died, Later, "the orchestrator ended in the middle of the run", "nothing: a new run is formed once the pool is ready again"},
 
+	{OfferModelUnknown, Missing, Never, "the model {model} is not served here; served is {served}", "offer layers of that with --model, or ask for this one to be served"},
+	{OfferModelUnpublished, Unready, Later, "the model {model} is still being read", "nothing: the offer is made once its digests are known"},
+
 	{DoctorCheckFailed, Corrupt, Elsewhere, "the layers {layers} failed the doctor's check {check}: {what}", "{want}"},
 	{DoctorWorkerLost, Died, Elsewhere, "the worker was lost in the doctor's forward", "see the cause; where memory ran out, lower --ctx, --slots or --chunk, or take fewer layers"},
 	{DoctorStepOverdue, Overdue, Elsewhere, "the worker did not answer the doctor's record of {tokens} tokens within {waited}", "see whether the machine is overloaded or its device hangs, and try again"},

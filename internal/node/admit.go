@@ -134,12 +134,18 @@ func (a *admission) exam() doctor.Exam {
 		Reference: a.reference, Verify: w.differing, MemoryPlanned: w.announced.memory,
 		CellValues: w.cells, CellBytes: w.loaded.CellBytes,
 		TokenTime: time.Duration(w.loaded.TokenMicros) * time.Microsecond,
-		Tell:      func(part string) { a.n.report.push(progress(w.order, stage.Admitting, 0, 0, part)) },
+		Tell:      func(part string) { a.n.progressed(w, stage.Admitting, 0, 0, part) },
 	}
 	if n := w.loaded.ChunkTokens; n > 0 {
 		e.RowTime = time.Duration(w.loaded.ChunkMicros) * time.Microsecond / time.Duration(n)
 	}
 	return e
+}
+
+// unanswered reports whether a fault says that the tracker was not heard, and not
+// what it said.
+func unanswered(f *fault.Fault) bool {
+	return transport(f) || f.Code == fault.TrackerCallOverdue || f.Code == fault.TrackerConnectionLost
 }
 
 func checksOf(checks []probe.Check) []event.Check {
@@ -150,13 +156,17 @@ func checksOf(checks []probe.Check) []event.Check {
 	return all
 }
 
-// keep renews the lease while what it rests on is as it was, and ends the stage
-// when the lease ends.
+// keep renews the lease while what it rests on is as it was, and says when it has
+// ended. A stage ends with its lease. An offer outlasts a tracker that is away:
+// what that one says when it is back decides, and a lease that it does not know is
+// one challenge, one forward and one registration more.
 func (a *admission) keep(granted time.Duration, l lease) {
 	for {
 		select {
 		case <-a.w.ctx.Done():
 			return
+		case <-a.w.handed:
+			return // who took the shard over has a route of its own
 		case <-time.After(time.Duration(l.RenewMS) * time.Millisecond):
 		}
 		asked := machine.Boottime()
@@ -170,10 +180,14 @@ func (a *admission) keep(granted time.Duration, l lease) {
 		}
 		f := fault.From(err)
 		over := machine.Boottime()-granted >= time.Duration(l.LastsMS)*time.Millisecond
-		if !over && transport(f) {
-			continue // the tracker may be there again before the lease is over
+		if unanswered(f) && (!over || a.w.order.Offer()) {
+			continue // the tracker may be there again
 		}
-		a.n.tell(worked{stage.StageFailed{Order: a.w.order, Fault: f}})
+		if f.Code == fault.AdmitLeaseUnknown {
+			a.n.tell(worked{stage.RouteLost{Order: a.w.order, Fault: f}})
+		} else {
+			a.n.tell(worked{stage.StageFailed{Order: a.w.order, Fault: f}})
+		}
 		return
 	}
 }

@@ -34,6 +34,9 @@ func (a *admission) bind() error {
 		Orchestrator: n.cfg.Orchestrator, Node: a.net.endpoint.ID(), Boot: n.bootID,
 		Layers: a.layers(), Depth: w.model.Layers, Referenced: a.reference != nil,
 	}
+	if w.order.Offer() {
+		a.binding.Purpose, a.binding.Attempt = admit.ForOffer, 0
+	}
 	if a.binding.Revision, err = admit.ParseDigest(w.manifest.Revision); err != nil {
 		return fault.New(fault.StageOrderInvalid, component, "what", "its model's revision is no digest").Because(err)
 	}

@@ -32,6 +32,8 @@ type Config struct {
 	ThreadsMost int    // for a recipe that leaves them open; 0: all processors
 	Version     string // of the build
 
+	Offer *Offer // what its operator has chosen to hold; nil: nothing
+
 	// GiveUp is how long the node tries to become available, at its start and
 	// after a loss, before Run returns the latest fault. 0: for ever.
 	GiveUp time.Duration

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,6 +52,9 @@ type orchestrator struct {
 	key      ed25519.PrivateKey
 	edges    *edge.Table
 	tracker  *tracker.Tracker
+	away     atomic.Bool      // the tracker answers nobody
+	missed   atomic.Int64     // calls meanwhile
+	rules    admit.Config     // of the tracker
 	asked    capture.Requests // of the tracker
 	model    []byte           // published; nil is the built-in one
 	probe    []byte           // of it; nil: nobody knows
@@ -102,15 +106,22 @@ func (o *orchestrator) start(listen string) {
 		o.t.Fatal(err)
 	}
 	m := o.member
-	o.tracker = tracker.New(tracker.Config{Owner: o, Now: machine.Boottime})
-	track := o.asked.Tap(o.tracker.Serve)
+	o.newTracker()
+	track := o.asked.Tap(o.track)
 	protocols := []endpoint.Protocol{
 		{Name: control.Protocol, Open: true, Bidi: func(ctx context.Context, peer id.NodeID, s endpoint.Stream) {
 			control.Serve(ctx, peer, s, o.handle)
 		}},
 		{Name: edge.Protocol, Uni: func(ctx context.Context, peer id.NodeID, r endpoint.Receiver) { o.edges.Serve(ctx, peer, r) }},
 		{Name: weights.Protocol, Bidi: func(ctx context.Context, _ id.NodeID, s endpoint.Stream) { o.serveWeights(ctx, s) }},
-		{Name: api.Protocol, Bidi: func(ctx context.Context, peer id.NodeID, s endpoint.Stream) { track(ctx, peer, s) }},
+		{Name: api.Protocol, Bidi: func(ctx context.Context, peer id.NodeID, s endpoint.Stream) {
+			if o.away.Load() {
+				o.missed.Add(1)
+				s.Cancel(1)
+				return
+			}
+			track(ctx, peer, s)
+		}},
 		{Name: member.Protocol, Datagram: m.Datagram, Bidi: func(ctx context.Context, peer id.NodeID, s endpoint.Stream) { m.Serve(ctx, peer, s) }},
 	}
 	if o.mute {
@@ -128,6 +139,21 @@ func (o *orchestrator) start(listen string) {
 		return e.OpenStream(ctx, peer, control.Protocol)
 	})
 	o.t.Cleanup(func() { stop(o.t, m, e) })
+}
+
+// newTracker is one that knows nobody.
+func (o *orchestrator) newTracker() {
+	t := tracker.New(tracker.Config{Owner: o, Now: machine.Boottime, Rules: o.rules})
+	o.mu.Lock()
+	o.tracker = t
+	o.mu.Unlock()
+}
+
+func (o *orchestrator) track(ctx context.Context, peer id.NodeID, s api.Stream) {
+	o.mu.Lock()
+	t := o.tracker
+	o.mu.Unlock()
+	t.Serve(ctx, peer, s)
 }
 
 // Wanted implements tracker.Owner: what is reported is what is wanted.
@@ -178,6 +204,12 @@ func (o *orchestrator) handle(_ context.Context, peer id.NodeID, req *controlpb.
 		o.permit()
 		reply := &controlpb.HelloReply{Pool: "test", Epoch: 1, BootId: controlpb.ID(o.boot), Peers: o.peers(), Swim: &controlpb.SwimSettings{Profile: "local"}}
 		return &controlpb.Reply{Body: &controlpb.Reply_Hello{Hello: reply}}, nil
+	case *controlpb.Request_Offer:
+		shard, refused := o.shard(body.Offer)
+		if refused != nil {
+			return nil, refused
+		}
+		return &controlpb.Reply{Body: &controlpb.Reply_Offer{Offer: &controlpb.OfferReply{Shard: shard}}}, nil
 	case *controlpb.Request_Report:
 		if o.deaf != nil {
 			return nil, o.deaf

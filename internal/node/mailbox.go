@@ -97,6 +97,8 @@ func (n *node) take(m message) {
 	case look:
 		m.to <- n.status()
 		return
+	case offerAnswered:
+		n.offerAnswered(m)
 	case freed:
 		n.attemptFreed()
 	case leaving:
@@ -116,6 +118,10 @@ func (n *node) tick() {
 		n.workWake = 0
 		n.stepStage(stage.Tick{})
 	}
+	if due(n.offer.at, now) {
+		n.offer.at = 0
+		n.askOffer()
+	}
 	if due(n.retryAt, now) {
 		n.retryAt = 0
 		n.startAttempt()
@@ -128,7 +134,7 @@ func due(at, now time.Duration) bool { return at != 0 && now >= at }
 // nextWake is the earliest instant that something is to be done at.
 func (n *node) nextWake() time.Duration {
 	next := n.now() + time.Hour
-	for _, at := range []time.Duration{n.bootWake, n.workWake, n.retryAt, n.leaveBy} {
+	for _, at := range []time.Duration{n.bootWake, n.workWake, n.retryAt, n.offer.at, n.leaveBy} {
 		if at != 0 {
 			next = min(next, at)
 		}
@@ -143,7 +149,7 @@ func (n *node) leave(reason string) {
 	}
 	n.cfg.Tell(event.NodeLeft{Boot: n.bootID, Reason: reason})
 	n.leaveBy = n.now() + leaveWithin
-	n.retryAt = 0
+	n.retryAt, n.offer.at = 0, 0
 	n.stepBoot(boot.LeaveAsked{})
 }
 

@@ -39,15 +39,17 @@ type node struct {
 	netLost  bool            // the network is to be freed too
 	work     *work           // of the latest order; nil when torn down
 	asks     map[uint64]*ask // provisions that wait for the stage core
-	asked    uint64          // the latest
-	said     announced       // when it last became available
-	retry    time.Duration   // the latest pause between attempts
-	retryAt  time.Duration   // 0: no attempt is to come
-	bootWake time.Duration   // 0: none
-	workWake time.Duration   // 0: none
-	without  time.Duration   // instant since which the node is not available
-	leaveBy  time.Duration   // 0: nobody has asked
-	verdict  *fault.Fault    // what ends the process
+	next     *ask            // accepted; its work is made when the core says so
+	offer    offering
+	asked    uint64        // the latest
+	said     announced     // when it last became available
+	retry    time.Duration // the latest pause between attempts
+	retryAt  time.Duration // 0: no attempt is to come
+	bootWake time.Duration // 0: none
+	workWake time.Duration // 0: none
+	without  time.Duration // instant since which the node is not available
+	leaveBy  time.Duration // 0: nobody has asked
+	verdict  *fault.Fault  // what ends the process
 }
 
 // Run proves the node, serves its orchestrator and returns when nothing of it

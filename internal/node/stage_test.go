@@ -65,7 +65,7 @@ func (o *orchestrator) plan(nodes ...*running) *trialRun {
 	if r.run, err = id.NewRunID(rand.Reader); err != nil {
 		o.t.Fatal(err)
 	}
-	ranges, err := gguf.EvenSplit(model, len(nodes))
+	ranges, err := gguf.EvenSplit(model, max(1, len(nodes)))
 	if err != nil {
 		o.t.Fatal(err)
 	}

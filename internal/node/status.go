@@ -35,6 +35,7 @@ type FactStatus struct {
 
 // StageStatus is the stage that the node holds.
 type StageStatus struct {
+	Offer   bool         `json:"offer,omitempty"` // its operator's choice, and no plan's
 	Run     id.RunID     `json:"run"`
 	Attempt uint32       `json:"attempt"`
 	Model   string       `json:"model"`
@@ -63,7 +64,7 @@ func (n *node) status() Status {
 	}
 	if w := n.work; w != nil {
 		s.Stage = &StageStatus{
-			Run: w.order.Run, Attempt: w.order.Attempt, Model: w.asked.GetModel().GetName(), Layers: w.layers(),
+			Offer: w.order.Offer(), Run: w.order.Run, Attempt: w.order.Attempt, Model: w.asked.GetModel().GetName(), Layers: w.layers(),
 			Phase: n.stage.Phase.String(), Fault: n.stage.Fault, In: w.inMeter.Read(), Out: w.outMeter.Read(),
 			Owes: w.crew != nil && n.stage.Phase < stage.TearingDown && w.crew.owes(),
 		}
@@ -80,7 +81,7 @@ func (s Status) pong(nonce uint64) *controlpb.Pong {
 			p.Facts.Facts = append(p.Facts.Facts, f.sent())
 		}
 	}
-	if st := s.Stage; st != nil {
+	if st := s.Stage; st != nil && !st.Offer {
 		p.Stage = &controlpb.StageFigures{
 			RunId: controlpb.ID(st.Run), Attempt: st.Attempt, Phase: st.Phase,
 			In: figures(st.In), Out: figures(st.Out), Owes: st.Owes,

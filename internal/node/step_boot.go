@@ -43,6 +43,7 @@ func (n *node) performBoot(e boot.Effect) {
 		n.report.push(&controlpb.Report{Event: &controlpb.Report_NodeAvailable{NodeAvailable: n.available(e)}})
 	case boot.OpenProvisioning:
 		n.stepStage(stage.AvailabilityChanged{Available: true})
+		n.offerNow()
 	case boot.CloseProvisioning:
 		n.stepStage(stage.AvailabilityChanged{Fault: n.boot.Fault})
 	case boot.BootFaulted:

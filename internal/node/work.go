@@ -24,6 +24,8 @@ type work struct {
 	cancel    context.CancelFunc
 	tasks     sync.WaitGroup // everything that touches slices, rings and streams
 
+	handed chan struct{} // closed where another work takes over what this one holds
+
 	crew              *crew         // the mailbox's, from preparing on
 	arrival           *edge.Arrival // of the in-edge, from preparing on
 	model             *gguf.Model   // from fetching on
@@ -42,7 +44,7 @@ type handed struct {
 }
 
 func newWork(life context.Context, o stage.Order, asked *controlpb.Provision, said announced) *work {
-	w := &work{order: o, asked: asked, announced: said}
+	w := &work{order: o, asked: asked, announced: said, handed: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancel(life)
 	return w
 }

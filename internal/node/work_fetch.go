@@ -182,7 +182,7 @@ func (p *fetched) tell(done, total int64, what string) {
 		p.last = now
 		p.n.tell(worked{stage.WeightsProgressed{Order: p.w.order, Done: uint64(p.before + done)}})
 		p.n.cfg.Tell(event.SliceProgressed{Slice: what, Done: done, Total: total})
-		p.n.report.push(progress(p.w.order, stage.Fetching, p.before+done, p.total, what))
+		p.n.progressed(p.w, stage.Fetching, p.before+done, p.total, what)
 	}
 }
 

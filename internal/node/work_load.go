@@ -35,7 +35,7 @@ func (n *node) load(w *work) (stage.Event, error) {
 			last = now
 			n.cfg.Tell(event.WeightsProgressed{Worker: workerName, Done: p.Done})
 			const whole = 1000
-			n.report.push(progress(w.order, stage.Loading, int64(p.Done*whole), whole, fmt.Sprintf("layers %d to %d", r.Start, r.End-1)))
+			n.progressed(w, stage.Loading, int64(p.Done*whole), whole, fmt.Sprintf("layers %d to %d", r.Start, r.End-1))
 		}
 	})
 	if err != nil {

@@ -47,7 +47,8 @@ func (a *admission) take() []admit.Effect {
 type registrar struct{ *Orch }
 
 // Wanted implements tracker.Owner: a report is wanted of the nodes of the run at
-// hand, for the stage that each was given.
+// hand, for the stage that each was given, and of those whose operators offer a
+// shard.
 func (r registrar) Wanted(ctx context.Context, report admit.Report) (admit.Want, error) {
 	var want admit.Want
 	err := r.ask(ctx, func(m *mailbox) { want = m.wantedFor(report) })
@@ -103,6 +104,9 @@ func (m *model) digestOf(p *gguf.SlicePlan) (admit.Digest, error) {
 // wantedFor is what a node of the run at hand must have proven of its stage, the
 // zero value where nothing is wanted of it.
 func (m *mailbox) wantedFor(r admit.Report) admit.Want {
+	if r.Purpose == admit.ForOffer {
+		return m.wantedForOffer(r)
+	}
 	l := m.lead
 	if l == nil || m.run.Outcome != run.Open {
 		return admit.Want{}
@@ -110,19 +114,35 @@ func (m *mailbox) wantedFor(r admit.Report) admit.Want {
 	for _, s := range l.stages {
 		told := m.living(gate.Booted{Node: s.Node, Boot: s.Boot})
 		if s.Node == r.Node && told != nil && told.available != nil {
-			return m.wantedOf(l, s, told.available, r)
+			return m.want(shardWanted{
+				run: l.key, node: s.Node, boot: s.Boot, layers: [2]int{s.Start, s.End}, is: s.is, epoch: l.ready.Epoch,
+			}, told.available, r)
 		}
 	}
 	return admit.Want{}
 }
 
-func (m *mailbox) wantedOf(l *lead, s *placed, said *controlpb.NodeAvailable, r admit.Report) admit.Want {
+// shardWanted is a shard of which a report is wanted; an offer's is of no run.
+type shardWanted struct {
+	run    run.Key
+	node   id.NodeID
+	boot   id.BootID
+	layers [2]int
+	is     substance
+	epoch  uint64
+}
+
+func (m *mailbox) want(s shardWanted, said *controlpb.NodeAvailable, r admit.Report) admit.Want {
 	recipe := m.o.model.recipe
+	purpose := admit.ForStage
+	if s.run.Run.IsZero() {
+		purpose = admit.ForOffer
+	}
 	w := admit.Want{
 		Binding: admit.Binding{
-			Purpose: admit.ForStage, Run: l.key.Run, Attempt: l.key.Attempt,
-			Pool: m.pool.Name, Epoch: l.ready.Epoch, Orchestrator: m.o.self, Node: s.Node, Boot: s.Boot,
-			Revision: m.o.model.revision, Layers: [2]int{s.Start, s.End}, Depth: m.o.model.facts.Layers,
+			Purpose: purpose, Run: s.run.Run, Attempt: s.run.Attempt,
+			Pool: m.pool.Name, Epoch: s.epoch, Orchestrator: m.o.self, Node: s.node, Boot: s.boot,
+			Revision: m.o.model.revision, Layers: s.layers, Depth: m.o.model.facts.Layers,
 			Digests: admit.Digests{
 				Slice: s.is.slice, Embedding: s.is.embedding, Recipe: admit.RecipeDigest(recipe),
 				Backend: controlpb.Digest(said.GetVersions().GetBackend()),
@@ -174,6 +194,9 @@ func (m *mailbox) hearAdmission() {
 			if told := m.living(gate.Booted{Node: l.Node, Boot: l.Boot}); told != nil {
 				told.unfit = nil
 			}
+			if l.Purpose == admit.ForOffer {
+				m.hearOfferRouted(l, true)
+			}
 			m.o.journal.Tell(event.LeaseGranted{
 				Node: l.Node, Label: m.label(l.Node), Boot: l.Boot, Purpose: string(l.Purpose), Run: l.Run,
 				Layers: l.Layers, Lease: l.ID.String(), Checks: checksOf(l.Checks),
@@ -183,6 +206,10 @@ func (m *mailbox) hearAdmission() {
 			m.o.journal.Tell(event.LeaseEnded{
 				Node: l.Node, Label: m.label(l.Node), Boot: l.Boot, Run: l.Run, Layers: l.Layers, Lease: l.ID.String(), Fault: e.Why,
 			})
+			if l.Purpose == admit.ForOffer {
+				m.hearOfferRouted(l, false)
+				continue
+			}
 			why := *e.Why
 			why.Node = l.Node.Short()
 			m.stepRun(run.StageFaulted{

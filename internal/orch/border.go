@@ -80,6 +80,8 @@ func (o *Orch) handler(from netip.AddrPort) control.Handler {
 			return o.answerHello(ctx, peer, from, body.Hello)
 		case *controlpb.Request_Report:
 			return o.answerReport(ctx, peer, body.Report)
+		case *controlpb.Request_Offer:
+			return o.answerOffer(ctx, peer, body.Offer)
 		case *controlpb.Request_Leave:
 			return o.answerLeave(ctx, peer)
 		case *controlpb.Request_Ping:

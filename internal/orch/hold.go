@@ -26,10 +26,9 @@ type hold struct {
 	failures int // runs in a row that did not come to serve
 	until    time.Duration
 	why      *fault.Fault
-	told     bool // formAgain is to come
 }
 
-// formAgain: the pause is over.
+// formAgain: what had to wait may wait no longer.
 type formAgain struct{}
 
 // holdOff takes note of how a run ended. One that had served is no failure to
@@ -51,11 +50,17 @@ func (m *mailbox) held() bool {
 	if left <= 0 {
 		return false
 	}
-	if !m.hold.told {
-		m.hold.told = true
+	m.again(left)
+	return true
+}
+
+// again has a run formed after a while, if one is wanted then. Of several calls
+// the earliest instant stands; what still has to wait then asks again.
+func (m *mailbox) again(left time.Duration) {
+	if at := m.o.now() + left; m.formAt == 0 || at < m.formAt {
+		m.formAt = at
 		m.after(left, formAgain{})
 	}
-	return true
 }
 
 // holdBlocker is what a pause is to people; false where there is none.

@@ -55,7 +55,7 @@ func (m *mailbox) form() {
 		return
 	}
 	idle := m.run.Phase == run.Idle || m.run.Phase == run.Done
-	if !m.wanted || m.ready == nil || !m.published || !idle || m.owes(m.ready.Members) {
+	if !m.wanted || m.ready == nil || !m.published || !idle || m.owes(m.ready.Members) || m.awaitsOffers(m.ready.Members) {
 		return
 	}
 	runID, err := id.NewRunID(rand.Reader)

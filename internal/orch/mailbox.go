@@ -34,7 +34,8 @@ type mailbox struct {
 	published bool   // nodes can read the model
 	formed    uint32 // runs so far
 	hold      hold
-	peers     uint64 // version of what nodes are told of one another; rises
+	formAt    time.Duration // instant of the formAgain to come; 0: none
+	peers     uint64        // version of what nodes are told of one another; rises
 
 	owed    []owedStage     // stages of ended runs that their nodes may hold still
 	overs   []chan struct{} // closed when no run is under way
@@ -116,7 +117,7 @@ func (m *mailbox) take(l letter) {
 	case edgesJoined:
 		m.hearJoined(l)
 	case formAgain:
-		m.hold.told = false
+		m.formAt = 0
 		m.form()
 	case generationFailed:
 		m.hearFailed(l)

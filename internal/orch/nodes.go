@@ -31,6 +31,7 @@ type life struct {
 	faulted   *controlpb.NodeFaulted
 	facts     *controlpb.Facts
 	unfit     *fault.Fault // why its latest stage was not admitted; nil since one was
+	offer     *offer       // what its operator chose to hold; nil: nothing, or not any more
 	phase     string       // of the node, by its own word
 	retired   bool         // it left, or another took its place
 	refused   *fault.Fault

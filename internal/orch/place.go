@@ -43,6 +43,9 @@ func (m *mailbox) place(k run.Key) {
 		made.Stages = append(made.Stages, run.Placed{Node: s.Node, Boot: s.Boot})
 	}
 	m.o.journal.Tell(told)
+	for _, r := range p.Released {
+		m.o.journal.Tell(event.OfferReleased{Run: k.Run, Node: r.Node, Label: m.label(r.Node), Layers: [2]int{r.Start, r.End}, Reason: r.Reason})
+	}
 	m.then(made)
 }
 
@@ -58,6 +61,7 @@ func (m *mailbox) planOf(nodes []plan.Node) (plan.Plan, error) {
 	if len(parts) > len(m.pool.Nodes) {
 		return plan.Plan{}, fault.New(fault.PlanNodesTooFew, component, "nodes", len(m.pool.Nodes), "least", len(parts))
 	}
+	c.Offers = m.offered(nodes)
 	for i, part := range parts {
 		c.Pins = append(c.Pins, plan.Pin{Node: m.pool.Nodes[i].ID, Start: part.Start, End: part.End})
 	}

@@ -47,6 +47,8 @@ func (m *mailbox) hearReport(peer id.NodeID, r *controlpb.Report) *fault.Fault {
 		m.hearStageReady(n, l, e.StageReady)
 	case *controlpb.Report_StageFaulted:
 		m.hearStageFaulted(n, l, e.StageFaulted)
+	case *controlpb.Report_OfferChanged:
+		m.hearOfferChanged(n, l, e.OfferChanged)
 	case *controlpb.Report_StageTornDown:
 		m.hearTornDown(n, l, e.StageTornDown)
 	}
@@ -70,7 +72,7 @@ func (m *mailbox) hearAvailable(n *node, l *life, a *controlpb.NodeAvailable) {
 }
 
 func (m *mailbox) hearFaulted(n *node, l *life, f *controlpb.NodeFaulted) {
-	l.faulted = f
+	l.faulted, l.offer = f, nil
 	why := f.GetFault().Typed()
 	m.o.journal.Tell(event.NodeReportedFault{Node: n.ID, Label: n.label(), Boot: l.boot, Attempt: f.GetAttempt(), Fault: why})
 	m.stepGate(gate.NodeFaulted{Node: n.ID, Boot: l.boot, Attempt: f.GetAttempt(), Fault: why})

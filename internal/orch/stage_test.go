@@ -142,7 +142,7 @@ func (n *fakeNode) serve(ctx context.Context, s *fakeStage) error {
 		<-ctx.Done()
 		return nil
 	}
-	if err := n.register(ctx); err != nil {
+	if err := n.register(ctx, admit.ForStage); err != nil {
 		return err
 	}
 	if err := n.report(&controlpb.Report{Event: &controlpb.Report_StageReady{StageReady: &controlpb.StageReady{
@@ -223,9 +223,9 @@ func forward(in *wire.Record, last bool) *wire.Record {
 	return out
 }
 
-// register takes the stage to a route, by a forward that never was, and keeps
-// its lease up.
-func (n *fakeNode) register(ctx context.Context) error {
+// register takes what the node holds to a route, by a forward that never was, and
+// keeps its lease up.
+func (n *fakeNode) register(ctx context.Context, as admit.Purpose) error {
 	n.mu.Lock()
 	unproven, spoil := n.unproven, n.spoil
 	n.reports++
@@ -238,7 +238,7 @@ func (n *fakeNode) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	want, err := registrar{n.world}.Wanted(ctx, admit.Report{Binding: admit.Binding{Node: idOf(n.key)}})
+	want, err := registrar{n.world}.Wanted(ctx, admit.Report{Binding: admit.Binding{Purpose: as, Node: idOf(n.key)}})
 	if err != nil {
 		return err
 	}

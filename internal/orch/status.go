@@ -74,6 +74,7 @@ type NodeStatus struct {
 	Answered        time.Duration `json:"answered_ns"` // ago; negative: never
 	Facts           []FactStatus  `json:"facts"`
 	Fault           *fault.Fault  `json:"fault,omitempty"`
+	Offer           *OfferStatus  `json:"offer,omitempty"`
 	Unfit           *fault.Fault  `json:"unfit,omitempty"` // why its latest stage failed its doctor or was not admitted
 }
 
@@ -155,6 +156,7 @@ func (m *mailbox) blockers(now time.Duration) []Blocker {
 	if b, held := m.holdBlocker(now); held {
 		all = append(all, b)
 	}
+	all = append(all, m.offerBlockers()...)
 	for _, s := range m.owed {
 		if s.Run == m.run.Key.Run && m.run.Phase != run.Done {
 			continue // it is being torn down
@@ -188,7 +190,7 @@ func nodeStatus(n *node, b gate.Booted, swim string, now time.Duration) NodeStat
 	if l.faulted != nil {
 		s.Fault = l.faulted.GetFault().Typed()
 	}
-	s.Unfit = l.unfit
+	s.Unfit, s.Offer = l.unfit, l.offer.status()
 	for _, f := range l.facts.GetFacts() {
 		s.Facts = append(s.Facts, FactStatus{
 			Name: f.GetName(), State: factState(f.GetState()), Detail: f.GetDetail(),

@@ -46,6 +46,7 @@ type Constraints struct {
 	ReservePerMil int   // of each node's memory, kept free
 	Least, Most   int   // stages; 0 means no bound
 	Pins          []Pin // at most one a node
+	Offers        []Pin // at most one a node; honoured as pins where a plan can be made with them
 }
 
 // exact is up to how many free nodes every order is looked at, considered how

@@ -25,9 +25,17 @@ type Stage struct {
 
 // Plan is the stages in the order of the layers.
 type Plan struct {
-	Stages  []Stage
-	Slowest int // the stage that sets the pace
-	Unused  []Unused
+	Stages   []Stage
+	Slowest  int // the stage that sets the pace
+	Unused   []Unused
+	Released []Released
+}
+
+// Released is an offer that the plan does not honour.
+type Released struct {
+	Pin
+	Name   string // of the node
+	Reason string
 }
 
 // Unused is a node without a stage.
@@ -41,6 +49,7 @@ type Unused struct {
 // plan.cut_refused, plan.pin_refused, plan.memory_short and
 // model.layers_too_few.
 func Place(m Model, nodes []Node, c Constraints) (Plan, error) {
+	c, released := honoured(m, nodes, c)
 	p, f := prepare(m, nodes, c)
 	if f != nil {
 		return Plan{}, f
@@ -49,7 +58,9 @@ func Place(m Model, nodes []Node, c Constraints) (Plan, error) {
 	if places == nil {
 		return Plan{}, p.short(nodes)
 	}
-	return p.word(places, nodes), nil
+	out := p.word(places, nodes)
+	out.Released = released
+	return out, nil
 }
 
 // word makes a plan of a solution, with reasons.
@@ -97,7 +108,10 @@ func (p *problem) reason(s Stage, n Node, slowest bool) string {
 	if s.End == len(p.m.LayerBytes) {
 		b.WriteString(", with the head")
 	}
-	if slices.ContainsFunc(p.pins, func(pin Pin) bool { return pin.Node == n.ID }) {
+	switch of := func(pin Pin) bool { return pin.Node == n.ID }; {
+	case slices.ContainsFunc(p.c.Offers, of):
+		b.WriteString("; as its operator offers")
+	case slices.ContainsFunc(p.pins, of):
 		b.WriteString("; pinned")
 	}
 	if slowest && p.measured {

@@ -28,6 +28,7 @@ func nodeID(name string) (n id.NodeID) {
 //	place layers=8 each=10 embedding=5 head=5 kv=1 compute=2 context=100 slots=1 step=1
 //	a memory=100 us=500 threads=4
 //	pin a 0:4
+//	offer b 4:8
 //
 // kv is in KiB a layer and token; step is the period of allowed cuts.
 func TestTranscripts(t *testing.T) {
@@ -44,6 +45,9 @@ func TestTranscripts(t *testing.T) {
 			}
 			for _, u := range p.Unused {
 				fmt.Fprintf(&b, "%s unused: %s\n", u.Name, u.Reason)
+			}
+			for _, r := range p.Released {
+				fmt.Fprintf(&b, "%s's offer of [%d,%d) released: %s\n", r.Name, r.Start, r.End, r.Reason)
 			}
 			return b.String()
 		})
@@ -84,12 +88,16 @@ func input(t *testing.T, d *datadriven.TestData) (plan.Model, []plan.Node, plan.
 		if len(words) == 0 {
 			continue
 		}
-		if words[0] == "pin" {
+		if words[0] == "pin" || words[0] == "offer" {
 			pin := plan.Pin{Node: nodeID(words[1])}
 			if _, err := fmt.Sscanf(words[2], "%d:%d", &pin.Start, &pin.End); err != nil {
 				d.Fatalf(t, "%v", err)
 			}
-			c.Pins = append(c.Pins, pin)
+			if words[0] == "pin" {
+				c.Pins = append(c.Pins, pin)
+			} else {
+				c.Offers = append(c.Offers, pin)
+			}
 			continue
 		}
 		n := plan.Node{ID: nodeID(words[0]), Name: words[0], Threads: 1}

@@ -186,6 +186,53 @@ func verify(t *rapid.T, b *brute, p plan.Plan) {
 	}
 }
 
+// An offer keeps no plan from being made. It is a stage or released, never both,
+// and those that are honoured are so by the best plan that has them as pins.
+func TestOffersAreHonouredOrReleased(t *testing.T) {
+	kept, released := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		m, nodes, c := draw(t)
+		bare, bareErr := plan.Place(m, nodes, c)
+		offering := rapid.Permutation(nodes).Draw(t, "offering")
+		for _, n := range offering[:rapid.IntRange(1, len(nodes)).Draw(t, "offers")] {
+			from := rapid.IntRange(0, len(m.Cuts)-2).Draw(t, "from")
+			to := rapid.IntRange(from+1, len(m.Cuts)-1).Draw(t, "to")
+			c.Offers = append(c.Offers, plan.Pin{Node: n.ID, Start: m.Cuts[from], End: m.Cuts[to]})
+		}
+		p, err := plan.Place(m, nodes, c)
+		if (err == nil) != (bareErr == nil) {
+			t.Fatalf("%v with offers, %v without", err, bareErr)
+		}
+		if err != nil {
+			return
+		}
+		with := c
+		with.Pins, with.Offers = slices.Clone(c.Pins), nil
+		for _, o := range c.Offers {
+			stood := slices.ContainsFunc(p.Stages, func(s plan.Stage) bool { return s.Node == o.Node && s.Start == o.Start && s.End == o.End })
+			gone := slices.ContainsFunc(p.Released, func(r plan.Released) bool { return r.Pin == o && r.Reason != "" })
+			if !stood && !gone {
+				t.Fatalf("%+v is forgotten: %+v", o, p)
+			}
+			if !gone && !slices.Contains(c.Pins, o) {
+				kept++
+				with.Pins = append(with.Pins, o)
+			}
+		}
+		released += len(p.Released)
+		q, err := plan.Place(m, nodes, with)
+		if err != nil || q.Stages[q.Slowest].Nanos != p.Stages[p.Slowest].Nanos || len(q.Stages) != len(p.Stages) {
+			t.Fatalf("%+v\nby pins %+v, %v", p, q, err)
+		}
+		if len(with.Pins) == len(c.Pins) && !reflect.DeepEqual(bare.Stages, p.Stages) {
+			t.Fatalf("no offer is honoured, and yet the plan is another: %+v, %+v", bare, p)
+		}
+	})
+	if kept == 0 || released == 0 {
+		t.Errorf("%d kept, %d released", kept, released)
+	}
+}
+
 // The order in which the nodes come does not matter.
 func TestThePlanIsTheSameInEveryOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -51,6 +51,8 @@ func (m *Request) Check() error {
 		return body.Provision.check("provision")
 	case *Request_TearDown:
 		return body.TearDown.check("tear_down")
+	case *Request_Offer:
+		return body.Offer.check("offer")
 	case *Request_Leave:
 		return checkText("leave.reason", body.Leave.GetReason(), mostDetail)
 	}
@@ -79,6 +81,8 @@ func (m *Reply) Check() error {
 		return checkBoot("provision.boot_id", body.Provision.GetBootId())
 	case *Reply_TearDown:
 		return checkBoot("tear_down.boot_id", body.TearDown.GetBootId())
+	case *Reply_Offer:
+		return body.Offer.GetShard().checkShard("offer.shard")
 	}
 	return wrong("body", "is none that this build knows")
 }

@@ -86,6 +86,8 @@ func (m *Report) check(at string) error {
 		)
 	case *Report_StageTornDown:
 		return checkStage(at+".stage_torn_down", e.StageTornDown.GetRunId(), e.StageTornDown.GetAttempt())
+	case *Report_OfferChanged:
+		return e.OfferChanged.check(at + ".offer_changed")
 	}
 	return wrong(at+".event", "is none that this build knows")
 }

@@ -62,15 +62,43 @@ func (m *Provision) check(at string) error {
 	}
 	return first(
 		checkStage(at, m.GetRunId(), m.GetAttempt()),
+		m.checkShard(at),
+		m.GetIn().check(at+".in"),
+		m.GetOut().check(at+".out"),
+	)
+}
+
+// checkShard looks at what an order and an offer have in common.
+func (m *Provision) checkShard(at string) error {
+	return first(
+		checkBoot(at+".boot_id", m.GetBootId()),
 		m.GetModel().check(at+".model"),
 		m.GetLayers().check(at+".layers"),
 		checkPlace(at+".stage", m.GetStage(), m.GetStages()),
 		m.GetRecipe().check(at+".recipe"),
-		m.GetIn().check(at+".in"),
-		m.GetOut().check(at+".out"),
 		m.GetDeadlines().check(at+".deadlines"),
 		checkSome(at+".epoch", m.GetEpoch() == 0),
 	)
+}
+
+func (m *Offer) check(at string) error {
+	return first(
+		checkBoot(at+".boot_id", m.GetBootId()),
+		checkNamed(at+".model", m.GetModel(), mostName),
+		m.GetLayers().check(at+".layers"),
+	)
+}
+
+func (m *OfferChanged) check(at string) error {
+	err := first(
+		m.GetLayers().check(at+".layers"),
+		checkNamed(at+".phase", m.GetPhase(), mostName),
+		checkText(at+".detail", m.GetDetail(), mostDetail),
+	)
+	if err != nil || m.GetFault() == nil {
+		return err
+	}
+	return m.GetFault().check(at+".fault", mostCauses)
 }
 
 func checkPlace(field string, stage, stages uint32) error {

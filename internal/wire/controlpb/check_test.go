@@ -126,6 +126,11 @@ func TestUnsoundRequestsAreNamedByTheirField(t *testing.T) {
 		{"report of stage_progress", func(m *controlpb.Request) { m.GetReport().GetStageProgress().Phase = "" }, "report.stage_progress.phase is empty"},
 		{"report of stage_ready", func(m *controlpb.Request) { m.GetReport().GetStageReady().Layers = nil }, "report.stage_ready.layers is [0,0)"},
 		{"report of stage_faulted", func(m *controlpb.Request) { m.GetReport().GetStageFaulted().RunId = nil }, "report.stage_faulted.run_id has 0 bytes"},
+		{"offer", func(m *controlpb.Request) { m.GetOffer().Model = "" }, "offer.model is empty"},
+		{"offer", func(m *controlpb.Request) { m.GetOffer().Layers = nil }, "offer.layers is [0,0)"},
+		{"offer", func(m *controlpb.Request) { m.GetOffer().BootId = nil }, "offer.boot_id has 0 bytes"},
+		{"report of offer_changed", func(m *controlpb.Request) { m.GetReport().GetOfferChanged().Phase = "" }, "report.offer_changed.phase is empty"},
+		{"report of offer_changed", func(m *controlpb.Request) { m.GetReport().GetOfferChanged().Fault.Code = "" }, "report.offer_changed.fault.code is empty"},
 		{"report of stage_torn_down", func(m *controlpb.Request) { m.GetReport().GetStageTornDown().Attempt = 0 }, "report.stage_torn_down.attempt is 0"},
 	}
 	for _, c := range cases {

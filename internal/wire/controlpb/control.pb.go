@@ -155,6 +155,7 @@ type Request struct {
 	//	*Request_Provision
 	//	*Request_TearDown
 	//	*Request_Leave
+	//	*Request_Offer
 	Body          isRequest_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -274,6 +275,15 @@ func (x *Request) GetLeave() *Leave {
 	return nil
 }
 
+func (x *Request) GetOffer() *Offer {
+	if x != nil {
+		if x, ok := x.Body.(*Request_Offer); ok {
+			return x.Offer
+		}
+	}
+	return nil
+}
+
 type isRequest_Body interface {
 	isRequest_Body()
 }
@@ -310,6 +320,11 @@ type Request_Leave struct {
 	Leave *Leave `protobuf:"bytes,16,opt,name=leave,proto3,oneof"`
 }
 
+type Request_Offer struct {
+	// A node to its orchestrator.
+	Offer *Offer `protobuf:"bytes,17,opt,name=offer,proto3,oneof"`
+}
+
 func (*Request_Hello) isRequest_Body() {}
 
 func (*Request_Report) isRequest_Body() {}
@@ -324,6 +339,8 @@ func (*Request_TearDown) isRequest_Body() {}
 
 func (*Request_Leave) isRequest_Body() {}
 
+func (*Request_Offer) isRequest_Body() {}
+
 // Reply answers a call: a fault, or the body with the number of the request's.
 type Reply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -337,6 +354,7 @@ type Reply struct {
 	//	*Reply_Provision
 	//	*Reply_TearDown
 	//	*Reply_Leave
+	//	*Reply_Offer
 	Body          isReply_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -449,6 +467,15 @@ func (x *Reply) GetLeave() *LeaveReply {
 	return nil
 }
 
+func (x *Reply) GetOffer() *OfferReply {
+	if x != nil {
+		if x, ok := x.Body.(*Reply_Offer); ok {
+			return x.Offer
+		}
+	}
+	return nil
+}
+
 type isReply_Body interface {
 	isReply_Body()
 }
@@ -481,6 +508,10 @@ type Reply_Leave struct {
 	Leave *LeaveReply `protobuf:"bytes,16,opt,name=leave,proto3,oneof"`
 }
 
+type Reply_Offer struct {
+	Offer *OfferReply `protobuf:"bytes,17,opt,name=offer,proto3,oneof"`
+}
+
 func (*Reply_Hello) isReply_Body() {}
 
 func (*Reply_Report) isReply_Body() {}
@@ -494,6 +525,8 @@ func (*Reply_Provision) isReply_Body() {}
 func (*Reply_TearDown) isReply_Body() {}
 
 func (*Reply_Leave) isReply_Body() {}
+
+func (*Reply_Offer) isReply_Body() {}
 
 // Fault is a fault of package fault. The code may be one that the reader does
 // not know.
@@ -993,6 +1026,7 @@ type Report struct {
 	//	*Report_StageReady
 	//	*Report_StageFaulted
 	//	*Report_StageTornDown
+	//	*Report_OfferChanged
 	Event         isReport_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1121,6 +1155,15 @@ func (x *Report) GetStageTornDown() *StageTornDown {
 	return nil
 }
 
+func (x *Report) GetOfferChanged() *OfferChanged {
+	if x != nil {
+		if x, ok := x.Event.(*Report_OfferChanged); ok {
+			return x.OfferChanged
+		}
+	}
+	return nil
+}
+
 type isReport_Event interface {
 	isReport_Event()
 }
@@ -1157,6 +1200,10 @@ type Report_StageTornDown struct {
 	StageTornDown *StageTornDown `protobuf:"bytes,10,opt,name=stage_torn_down,json=stageTornDown,proto3,oneof"`
 }
 
+type Report_OfferChanged struct {
+	OfferChanged *OfferChanged `protobuf:"bytes,11,opt,name=offer_changed,json=offerChanged,proto3,oneof"`
+}
+
 func (*Report_NodeAvailable) isReport_Event() {}
 
 func (*Report_NodeFaulted) isReport_Event() {}
@@ -1172,6 +1219,8 @@ func (*Report_StageReady) isReport_Event() {}
 func (*Report_StageFaulted) isReport_Event() {}
 
 func (*Report_StageTornDown) isReport_Event() {}
+
+func (*Report_OfferChanged) isReport_Event() {}
 
 // ReportReply says that the report has been taken.
 type ReportReply struct {
@@ -2541,6 +2590,204 @@ func (x *Provision) GetProbe() *Probe {
 	return nil
 }
 
+// Offer asks what a node needs to hold the layers that its operator chose.
+type Offer struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	BootId []byte                 `protobuf:"bytes,1,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	// The model's name as the orchestrator serves it, or the beginning of its
+	// revision.
+	Model         string  `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	Layers        *Layers `protobuf:"bytes,3,opt,name=layers,proto3" json:"layers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Offer) Reset() {
+	*x = Offer{}
+	mi := &file_control_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Offer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Offer) ProtoMessage() {}
+
+func (x *Offer) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Offer.ProtoReflect.Descriptor instead.
+func (*Offer) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Offer) GetBootId() []byte {
+	if x != nil {
+		return x.BootId
+	}
+	return nil
+}
+
+func (x *Offer) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Offer) GetLayers() *Layers {
+	if x != nil {
+		return x.Layers
+	}
+	return nil
+}
+
+// OfferReply words the shard as an order of a plan would, but for what is a
+// run's: neither run nor attempt, and no edges. Place and number of stages say
+// only whether the shard begins and ends the model.
+type OfferReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Shard         *Provision             `protobuf:"bytes,1,opt,name=shard,proto3" json:"shard,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OfferReply) Reset() {
+	*x = OfferReply{}
+	mi := &file_control_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OfferReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OfferReply) ProtoMessage() {}
+
+func (x *OfferReply) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OfferReply.ProtoReflect.Descriptor instead.
+func (*OfferReply) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *OfferReply) GetShard() *Provision {
+	if x != nil {
+		return x.Shard
+	}
+	return nil
+}
+
+// OfferChanged: what a node offers has come further, or has ended.
+type OfferChanged struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Layers *Layers                `protobuf:"bytes,1,opt,name=layers,proto3" json:"layers,omitempty"`
+	// Of a stage; "offered" is resident and admitted, "gone" is over.
+	Phase string `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`
+	// In the unit of the phase; total is 0 where it is not known.
+	Done   uint64 `protobuf:"varint,3,opt,name=done,proto3" json:"done,omitempty"`
+	Total  uint64 `protobuf:"varint,4,opt,name=total,proto3" json:"total,omitempty"`
+	Detail string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Why it ended; missing where it did not, or gave way to a plan.
+	Fault         *Fault `protobuf:"bytes,6,opt,name=fault,proto3" json:"fault,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OfferChanged) Reset() {
+	*x = OfferChanged{}
+	mi := &file_control_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OfferChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OfferChanged) ProtoMessage() {}
+
+func (x *OfferChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OfferChanged.ProtoReflect.Descriptor instead.
+func (*OfferChanged) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *OfferChanged) GetLayers() *Layers {
+	if x != nil {
+		return x.Layers
+	}
+	return nil
+}
+
+func (x *OfferChanged) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *OfferChanged) GetDone() uint64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *OfferChanged) GetTotal() uint64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *OfferChanged) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *OfferChanged) GetFault() *Fault {
+	if x != nil {
+		return x.Fault
+	}
+	return nil
+}
+
 // Probe is a preset's reference as the orchestrator gives it to be read.
 type Probe struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2553,7 +2800,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_control_proto_msgTypes[28]
+	mi := &file_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2565,7 +2812,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[28]
+	mi := &file_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2578,7 +2825,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{28}
+	return file_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Probe) GetDigest() string {
@@ -2606,7 +2853,7 @@ type ProvisionReply struct {
 
 func (x *ProvisionReply) Reset() {
 	*x = ProvisionReply{}
-	mi := &file_control_proto_msgTypes[29]
+	mi := &file_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2618,7 +2865,7 @@ func (x *ProvisionReply) String() string {
 func (*ProvisionReply) ProtoMessage() {}
 
 func (x *ProvisionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[29]
+	mi := &file_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2631,7 +2878,7 @@ func (x *ProvisionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvisionReply.ProtoReflect.Descriptor instead.
 func (*ProvisionReply) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{29}
+	return file_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ProvisionReply) GetBootId() []byte {
@@ -2657,7 +2904,7 @@ type ModelSource struct {
 
 func (x *ModelSource) Reset() {
 	*x = ModelSource{}
-	mi := &file_control_proto_msgTypes[30]
+	mi := &file_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2669,7 +2916,7 @@ func (x *ModelSource) String() string {
 func (*ModelSource) ProtoMessage() {}
 
 func (x *ModelSource) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[30]
+	mi := &file_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2682,7 +2929,7 @@ func (x *ModelSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelSource.ProtoReflect.Descriptor instead.
 func (*ModelSource) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{30}
+	return file_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ModelSource) GetName() string {
@@ -2725,7 +2972,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_control_proto_msgTypes[31]
+	mi := &file_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2737,7 +2984,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[31]
+	mi := &file_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2750,7 +2997,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{31}
+	return file_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Part) GetSizeBytes() int64 {
@@ -2778,7 +3025,7 @@ type Layers struct {
 
 func (x *Layers) Reset() {
 	*x = Layers{}
-	mi := &file_control_proto_msgTypes[32]
+	mi := &file_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2790,7 +3037,7 @@ func (x *Layers) String() string {
 func (*Layers) ProtoMessage() {}
 
 func (x *Layers) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[32]
+	mi := &file_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2803,7 +3050,7 @@ func (x *Layers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Layers.ProtoReflect.Descriptor instead.
 func (*Layers) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{32}
+	return file_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Layers) GetStart() uint32 {
@@ -2838,7 +3085,7 @@ type Recipe struct {
 
 func (x *Recipe) Reset() {
 	*x = Recipe{}
-	mi := &file_control_proto_msgTypes[33]
+	mi := &file_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2850,7 +3097,7 @@ func (x *Recipe) String() string {
 func (*Recipe) ProtoMessage() {}
 
 func (x *Recipe) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[33]
+	mi := &file_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2863,7 +3110,7 @@ func (x *Recipe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recipe.ProtoReflect.Descriptor instead.
 func (*Recipe) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{33}
+	return file_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Recipe) GetContext() uint32 {
@@ -2935,7 +3182,7 @@ type EdgeSpec struct {
 
 func (x *EdgeSpec) Reset() {
 	*x = EdgeSpec{}
-	mi := &file_control_proto_msgTypes[34]
+	mi := &file_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2947,7 +3194,7 @@ func (x *EdgeSpec) String() string {
 func (*EdgeSpec) ProtoMessage() {}
 
 func (x *EdgeSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[34]
+	mi := &file_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2960,7 +3207,7 @@ func (x *EdgeSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeSpec.ProtoReflect.Descriptor instead.
 func (*EdgeSpec) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{34}
+	return file_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *EdgeSpec) GetEdgeId() []byte {
@@ -2998,7 +3245,7 @@ type StageDeadlines struct {
 
 func (x *StageDeadlines) Reset() {
 	*x = StageDeadlines{}
-	mi := &file_control_proto_msgTypes[35]
+	mi := &file_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3010,7 +3257,7 @@ func (x *StageDeadlines) String() string {
 func (*StageDeadlines) ProtoMessage() {}
 
 func (x *StageDeadlines) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[35]
+	mi := &file_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3023,7 +3270,7 @@ func (x *StageDeadlines) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageDeadlines.ProtoReflect.Descriptor instead.
 func (*StageDeadlines) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{35}
+	return file_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *StageDeadlines) GetWeightsMicros() int64 {
@@ -3076,7 +3323,7 @@ type TearDown struct {
 
 func (x *TearDown) Reset() {
 	*x = TearDown{}
-	mi := &file_control_proto_msgTypes[36]
+	mi := &file_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3088,7 +3335,7 @@ func (x *TearDown) String() string {
 func (*TearDown) ProtoMessage() {}
 
 func (x *TearDown) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[36]
+	mi := &file_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3101,7 +3348,7 @@ func (x *TearDown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TearDown.ProtoReflect.Descriptor instead.
 func (*TearDown) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{36}
+	return file_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *TearDown) GetRunId() []byte {
@@ -3145,7 +3392,7 @@ type TearDownReply struct {
 
 func (x *TearDownReply) Reset() {
 	*x = TearDownReply{}
-	mi := &file_control_proto_msgTypes[37]
+	mi := &file_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3157,7 +3404,7 @@ func (x *TearDownReply) String() string {
 func (*TearDownReply) ProtoMessage() {}
 
 func (x *TearDownReply) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[37]
+	mi := &file_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3170,7 +3417,7 @@ func (x *TearDownReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TearDownReply.ProtoReflect.Descriptor instead.
 func (*TearDownReply) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{37}
+	return file_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TearDownReply) GetBootId() []byte {
@@ -3198,7 +3445,7 @@ type Leave struct {
 
 func (x *Leave) Reset() {
 	*x = Leave{}
-	mi := &file_control_proto_msgTypes[38]
+	mi := &file_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3210,7 +3457,7 @@ func (x *Leave) String() string {
 func (*Leave) ProtoMessage() {}
 
 func (x *Leave) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[38]
+	mi := &file_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3223,7 +3470,7 @@ func (x *Leave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leave.ProtoReflect.Descriptor instead.
 func (*Leave) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{38}
+	return file_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Leave) GetReason() string {
@@ -3242,7 +3489,7 @@ type LeaveReply struct {
 
 func (x *LeaveReply) Reset() {
 	*x = LeaveReply{}
-	mi := &file_control_proto_msgTypes[39]
+	mi := &file_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3254,7 +3501,7 @@ func (x *LeaveReply) String() string {
 func (*LeaveReply) ProtoMessage() {}
 
 func (x *LeaveReply) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[39]
+	mi := &file_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3267,14 +3514,14 @@ func (x *LeaveReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveReply.ProtoReflect.Descriptor instead.
 func (*LeaveReply) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{39}
+	return file_control_proto_rawDescGZIP(), []int{42}
 }
 
 var File_control_proto protoreflect.FileDescriptor
 
 const file_control_proto_rawDesc = "" +
 	"\n" +
-	"\rcontrol.proto\x12\x11muster.control.v1\"\xc8\x03\n" +
+	"\rcontrol.proto\x12\x11muster.control.v1\"\xfa\x03\n" +
 	"\aRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12'\n" +
 	"\x0fdeadline_micros\x18\x02 \x01(\x03R\x0edeadlineMicros\x120\n" +
@@ -3285,8 +3532,9 @@ const file_control_proto_rawDesc = "" +
 	"\x05peers\x18\r \x01(\v2\x18.muster.control.v1.PeersH\x00R\x05peers\x12<\n" +
 	"\tprovision\x18\x0e \x01(\v2\x1c.muster.control.v1.ProvisionH\x00R\tprovision\x12:\n" +
 	"\ttear_down\x18\x0f \x01(\v2\x1b.muster.control.v1.TearDownH\x00R\btearDown\x120\n" +
-	"\x05leave\x18\x10 \x01(\v2\x18.muster.control.v1.LeaveH\x00R\x05leaveB\x06\n" +
-	"\x04body\"\xd1\x03\n" +
+	"\x05leave\x18\x10 \x01(\v2\x18.muster.control.v1.LeaveH\x00R\x05leave\x120\n" +
+	"\x05offer\x18\x11 \x01(\v2\x18.muster.control.v1.OfferH\x00R\x05offerB\x06\n" +
+	"\x04body\"\x88\x04\n" +
 	"\x05Reply\x12.\n" +
 	"\x05fault\x18\x01 \x01(\v2\x18.muster.control.v1.FaultR\x05fault\x125\n" +
 	"\x05hello\x18\n" +
@@ -3296,7 +3544,8 @@ const file_control_proto_rawDesc = "" +
 	"\x05peers\x18\r \x01(\v2\x1d.muster.control.v1.PeersReplyH\x00R\x05peers\x12A\n" +
 	"\tprovision\x18\x0e \x01(\v2!.muster.control.v1.ProvisionReplyH\x00R\tprovision\x12?\n" +
 	"\ttear_down\x18\x0f \x01(\v2 .muster.control.v1.TearDownReplyH\x00R\btearDown\x125\n" +
-	"\x05leave\x18\x10 \x01(\v2\x1d.muster.control.v1.LeaveReplyH\x00R\x05leaveB\x06\n" +
+	"\x05leave\x18\x10 \x01(\v2\x1d.muster.control.v1.LeaveReplyH\x00R\x05leave\x125\n" +
+	"\x05offer\x18\x11 \x01(\v2\x1d.muster.control.v1.OfferReplyH\x00R\x05offerB\x06\n" +
 	"\x04body\"\xcd\x01\n" +
 	"\x05Fault\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
@@ -3332,7 +3581,7 @@ const file_control_proto_rawDesc = "" +
 	"\x14probe_timeout_micros\x18\x03 \x01(\x03R\x12probeTimeoutMicros\x124\n" +
 	"\x16gossip_interval_micros\x18\x04 \x01(\x03R\x14gossipIntervalMicros\x129\n" +
 	"\x19push_pull_interval_micros\x18\x05 \x01(\x03R\x16pushPullIntervalMicros\x121\n" +
-	"\x14suspicion_multiplier\x18\x06 \x01(\rR\x13suspicionMultiplier\"\xe5\x04\n" +
+	"\x14suspicion_multiplier\x18\x06 \x01(\rR\x13suspicionMultiplier\"\xad\x05\n" +
 	"\x06Report\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\fR\x06bootId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12I\n" +
@@ -3345,7 +3594,8 @@ const file_control_proto_rawDesc = "" +
 	"stageReady\x12F\n" +
 	"\rstage_faulted\x18\t \x01(\v2\x1f.muster.control.v1.StageFaultedH\x00R\fstageFaulted\x12J\n" +
 	"\x0fstage_torn_down\x18\n" +
-	" \x01(\v2 .muster.control.v1.StageTornDownH\x00R\rstageTornDownB\a\n" +
+	" \x01(\v2 .muster.control.v1.StageTornDownH\x00R\rstageTornDown\x12F\n" +
+	"\roffer_changed\x18\v \x01(\v2\x1f.muster.control.v1.OfferChangedH\x00R\fofferChangedB\a\n" +
 	"\x05event\"\r\n" +
 	"\vReportReply\"\xdf\x02\n" +
 	"\rNodeAvailable\x12\x18\n" +
@@ -3454,7 +3704,21 @@ const file_control_proto_rawDesc = "" +
 	"\x03out\x18\v \x01(\v2\x1b.muster.control.v1.EdgeSpecR\x03out\x12?\n" +
 	"\tdeadlines\x18\f \x01(\v2!.muster.control.v1.StageDeadlinesR\tdeadlines\x12\x14\n" +
 	"\x05epoch\x18\r \x01(\x04R\x05epoch\x12.\n" +
-	"\x05probe\x18\x0e \x01(\v2\x18.muster.control.v1.ProbeR\x05probe\">\n" +
+	"\x05probe\x18\x0e \x01(\v2\x18.muster.control.v1.ProbeR\x05probe\"i\n" +
+	"\x05Offer\x12\x17\n" +
+	"\aboot_id\x18\x01 \x01(\fR\x06bootId\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x121\n" +
+	"\x06layers\x18\x03 \x01(\v2\x19.muster.control.v1.LayersR\x06layers\"@\n" +
+	"\n" +
+	"OfferReply\x122\n" +
+	"\x05shard\x18\x01 \x01(\v2\x1c.muster.control.v1.ProvisionR\x05shard\"\xc9\x01\n" +
+	"\fOfferChanged\x121\n" +
+	"\x06layers\x18\x01 \x01(\v2\x19.muster.control.v1.LayersR\x06layers\x12\x14\n" +
+	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x12\n" +
+	"\x04done\x18\x03 \x01(\x04R\x04done\x12\x14\n" +
+	"\x05total\x18\x04 \x01(\x04R\x05total\x12\x16\n" +
+	"\x06detail\x18\x05 \x01(\tR\x06detail\x12.\n" +
+	"\x05fault\x18\x06 \x01(\v2\x18.muster.control.v1.FaultR\x05fault\">\n" +
 	"\x05Probe\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x1d\n" +
 	"\n" +
@@ -3524,7 +3788,7 @@ func file_control_proto_rawDescGZIP() []byte {
 }
 
 var file_control_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_control_proto_goTypes = []any{
 	(WorkerPolicy)(0),      // 0: muster.control.v1.WorkerPolicy
 	(FactState_State)(0),   // 1: muster.control.v1.FactState.State
@@ -3556,18 +3820,21 @@ var file_control_proto_goTypes = []any{
 	(*Peers)(nil),          // 27: muster.control.v1.Peers
 	(*PeersReply)(nil),     // 28: muster.control.v1.PeersReply
 	(*Provision)(nil),      // 29: muster.control.v1.Provision
-	(*Probe)(nil),          // 30: muster.control.v1.Probe
-	(*ProvisionReply)(nil), // 31: muster.control.v1.ProvisionReply
-	(*ModelSource)(nil),    // 32: muster.control.v1.ModelSource
-	(*Part)(nil),           // 33: muster.control.v1.Part
-	(*Layers)(nil),         // 34: muster.control.v1.Layers
-	(*Recipe)(nil),         // 35: muster.control.v1.Recipe
-	(*EdgeSpec)(nil),       // 36: muster.control.v1.EdgeSpec
-	(*StageDeadlines)(nil), // 37: muster.control.v1.StageDeadlines
-	(*TearDown)(nil),       // 38: muster.control.v1.TearDown
-	(*TearDownReply)(nil),  // 39: muster.control.v1.TearDownReply
-	(*Leave)(nil),          // 40: muster.control.v1.Leave
-	(*LeaveReply)(nil),     // 41: muster.control.v1.LeaveReply
+	(*Offer)(nil),          // 30: muster.control.v1.Offer
+	(*OfferReply)(nil),     // 31: muster.control.v1.OfferReply
+	(*OfferChanged)(nil),   // 32: muster.control.v1.OfferChanged
+	(*Probe)(nil),          // 33: muster.control.v1.Probe
+	(*ProvisionReply)(nil), // 34: muster.control.v1.ProvisionReply
+	(*ModelSource)(nil),    // 35: muster.control.v1.ModelSource
+	(*Part)(nil),           // 36: muster.control.v1.Part
+	(*Layers)(nil),         // 37: muster.control.v1.Layers
+	(*Recipe)(nil),         // 38: muster.control.v1.Recipe
+	(*EdgeSpec)(nil),       // 39: muster.control.v1.EdgeSpec
+	(*StageDeadlines)(nil), // 40: muster.control.v1.StageDeadlines
+	(*TearDown)(nil),       // 41: muster.control.v1.TearDown
+	(*TearDownReply)(nil),  // 42: muster.control.v1.TearDownReply
+	(*Leave)(nil),          // 43: muster.control.v1.Leave
+	(*LeaveReply)(nil),     // 44: muster.control.v1.LeaveReply
 }
 var file_control_proto_depIdxs = []int32{
 	6,  // 0: muster.control.v1.Request.hello:type_name -> muster.control.v1.Hello
@@ -3575,56 +3842,63 @@ var file_control_proto_depIdxs = []int32{
 	23, // 2: muster.control.v1.Request.ping:type_name -> muster.control.v1.Ping
 	27, // 3: muster.control.v1.Request.peers:type_name -> muster.control.v1.Peers
 	29, // 4: muster.control.v1.Request.provision:type_name -> muster.control.v1.Provision
-	38, // 5: muster.control.v1.Request.tear_down:type_name -> muster.control.v1.TearDown
-	40, // 6: muster.control.v1.Request.leave:type_name -> muster.control.v1.Leave
-	4,  // 7: muster.control.v1.Reply.fault:type_name -> muster.control.v1.Fault
-	7,  // 8: muster.control.v1.Reply.hello:type_name -> muster.control.v1.HelloReply
-	11, // 9: muster.control.v1.Reply.report:type_name -> muster.control.v1.ReportReply
-	24, // 10: muster.control.v1.Reply.ping:type_name -> muster.control.v1.Pong
-	28, // 11: muster.control.v1.Reply.peers:type_name -> muster.control.v1.PeersReply
-	31, // 12: muster.control.v1.Reply.provision:type_name -> muster.control.v1.ProvisionReply
-	39, // 13: muster.control.v1.Reply.tear_down:type_name -> muster.control.v1.TearDownReply
-	41, // 14: muster.control.v1.Reply.leave:type_name -> muster.control.v1.LeaveReply
-	5,  // 15: muster.control.v1.Fault.attrs:type_name -> muster.control.v1.Attr
-	4,  // 16: muster.control.v1.Fault.fault:type_name -> muster.control.v1.Fault
-	8,  // 17: muster.control.v1.HelloReply.peers:type_name -> muster.control.v1.Peer
-	9,  // 18: muster.control.v1.HelloReply.swim:type_name -> muster.control.v1.SwimSettings
-	12, // 19: muster.control.v1.Report.node_available:type_name -> muster.control.v1.NodeAvailable
-	15, // 20: muster.control.v1.Report.node_faulted:type_name -> muster.control.v1.NodeFaulted
-	16, // 21: muster.control.v1.Report.node_left:type_name -> muster.control.v1.NodeLeft
-	17, // 22: muster.control.v1.Report.facts:type_name -> muster.control.v1.Facts
-	19, // 23: muster.control.v1.Report.stage_progress:type_name -> muster.control.v1.StageProgress
-	20, // 24: muster.control.v1.Report.stage_ready:type_name -> muster.control.v1.StageReady
-	21, // 25: muster.control.v1.Report.stage_faulted:type_name -> muster.control.v1.StageFaulted
-	22, // 26: muster.control.v1.Report.stage_torn_down:type_name -> muster.control.v1.StageTornDown
-	13, // 27: muster.control.v1.NodeAvailable.devices:type_name -> muster.control.v1.Device
-	14, // 28: muster.control.v1.NodeAvailable.versions:type_name -> muster.control.v1.Versions
-	0,  // 29: muster.control.v1.NodeAvailable.worker_policy:type_name -> muster.control.v1.WorkerPolicy
-	4,  // 30: muster.control.v1.NodeFaulted.fault:type_name -> muster.control.v1.Fault
-	18, // 31: muster.control.v1.Facts.facts:type_name -> muster.control.v1.FactState
-	1,  // 32: muster.control.v1.FactState.state:type_name -> muster.control.v1.FactState.State
-	4,  // 33: muster.control.v1.FactState.fault:type_name -> muster.control.v1.Fault
-	34, // 34: muster.control.v1.StageReady.layers:type_name -> muster.control.v1.Layers
-	4,  // 35: muster.control.v1.StageFaulted.fault:type_name -> muster.control.v1.Fault
-	17, // 36: muster.control.v1.Pong.facts:type_name -> muster.control.v1.Facts
-	25, // 37: muster.control.v1.Pong.stage:type_name -> muster.control.v1.StageFigures
-	26, // 38: muster.control.v1.StageFigures.in:type_name -> muster.control.v1.EdgeFigures
-	26, // 39: muster.control.v1.StageFigures.out:type_name -> muster.control.v1.EdgeFigures
-	8,  // 40: muster.control.v1.Peers.peers:type_name -> muster.control.v1.Peer
-	32, // 41: muster.control.v1.Provision.model:type_name -> muster.control.v1.ModelSource
-	34, // 42: muster.control.v1.Provision.layers:type_name -> muster.control.v1.Layers
-	35, // 43: muster.control.v1.Provision.recipe:type_name -> muster.control.v1.Recipe
-	36, // 44: muster.control.v1.Provision.in:type_name -> muster.control.v1.EdgeSpec
-	36, // 45: muster.control.v1.Provision.out:type_name -> muster.control.v1.EdgeSpec
-	37, // 46: muster.control.v1.Provision.deadlines:type_name -> muster.control.v1.StageDeadlines
-	30, // 47: muster.control.v1.Provision.probe:type_name -> muster.control.v1.Probe
-	33, // 48: muster.control.v1.ModelSource.parts:type_name -> muster.control.v1.Part
-	4,  // 49: muster.control.v1.TearDown.reason:type_name -> muster.control.v1.Fault
-	50, // [50:50] is the sub-list for method output_type
-	50, // [50:50] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	41, // 5: muster.control.v1.Request.tear_down:type_name -> muster.control.v1.TearDown
+	43, // 6: muster.control.v1.Request.leave:type_name -> muster.control.v1.Leave
+	30, // 7: muster.control.v1.Request.offer:type_name -> muster.control.v1.Offer
+	4,  // 8: muster.control.v1.Reply.fault:type_name -> muster.control.v1.Fault
+	7,  // 9: muster.control.v1.Reply.hello:type_name -> muster.control.v1.HelloReply
+	11, // 10: muster.control.v1.Reply.report:type_name -> muster.control.v1.ReportReply
+	24, // 11: muster.control.v1.Reply.ping:type_name -> muster.control.v1.Pong
+	28, // 12: muster.control.v1.Reply.peers:type_name -> muster.control.v1.PeersReply
+	34, // 13: muster.control.v1.Reply.provision:type_name -> muster.control.v1.ProvisionReply
+	42, // 14: muster.control.v1.Reply.tear_down:type_name -> muster.control.v1.TearDownReply
+	44, // 15: muster.control.v1.Reply.leave:type_name -> muster.control.v1.LeaveReply
+	31, // 16: muster.control.v1.Reply.offer:type_name -> muster.control.v1.OfferReply
+	5,  // 17: muster.control.v1.Fault.attrs:type_name -> muster.control.v1.Attr
+	4,  // 18: muster.control.v1.Fault.fault:type_name -> muster.control.v1.Fault
+	8,  // 19: muster.control.v1.HelloReply.peers:type_name -> muster.control.v1.Peer
+	9,  // 20: muster.control.v1.HelloReply.swim:type_name -> muster.control.v1.SwimSettings
+	12, // 21: muster.control.v1.Report.node_available:type_name -> muster.control.v1.NodeAvailable
+	15, // 22: muster.control.v1.Report.node_faulted:type_name -> muster.control.v1.NodeFaulted
+	16, // 23: muster.control.v1.Report.node_left:type_name -> muster.control.v1.NodeLeft
+	17, // 24: muster.control.v1.Report.facts:type_name -> muster.control.v1.Facts
+	19, // 25: muster.control.v1.Report.stage_progress:type_name -> muster.control.v1.StageProgress
+	20, // 26: muster.control.v1.Report.stage_ready:type_name -> muster.control.v1.StageReady
+	21, // 27: muster.control.v1.Report.stage_faulted:type_name -> muster.control.v1.StageFaulted
+	22, // 28: muster.control.v1.Report.stage_torn_down:type_name -> muster.control.v1.StageTornDown
+	32, // 29: muster.control.v1.Report.offer_changed:type_name -> muster.control.v1.OfferChanged
+	13, // 30: muster.control.v1.NodeAvailable.devices:type_name -> muster.control.v1.Device
+	14, // 31: muster.control.v1.NodeAvailable.versions:type_name -> muster.control.v1.Versions
+	0,  // 32: muster.control.v1.NodeAvailable.worker_policy:type_name -> muster.control.v1.WorkerPolicy
+	4,  // 33: muster.control.v1.NodeFaulted.fault:type_name -> muster.control.v1.Fault
+	18, // 34: muster.control.v1.Facts.facts:type_name -> muster.control.v1.FactState
+	1,  // 35: muster.control.v1.FactState.state:type_name -> muster.control.v1.FactState.State
+	4,  // 36: muster.control.v1.FactState.fault:type_name -> muster.control.v1.Fault
+	37, // 37: muster.control.v1.StageReady.layers:type_name -> muster.control.v1.Layers
+	4,  // 38: muster.control.v1.StageFaulted.fault:type_name -> muster.control.v1.Fault
+	17, // 39: muster.control.v1.Pong.facts:type_name -> muster.control.v1.Facts
+	25, // 40: muster.control.v1.Pong.stage:type_name -> muster.control.v1.StageFigures
+	26, // 41: muster.control.v1.StageFigures.in:type_name -> muster.control.v1.EdgeFigures
+	26, // 42: muster.control.v1.StageFigures.out:type_name -> muster.control.v1.EdgeFigures
+	8,  // 43: muster.control.v1.Peers.peers:type_name -> muster.control.v1.Peer
+	35, // 44: muster.control.v1.Provision.model:type_name -> muster.control.v1.ModelSource
+	37, // 45: muster.control.v1.Provision.layers:type_name -> muster.control.v1.Layers
+	38, // 46: muster.control.v1.Provision.recipe:type_name -> muster.control.v1.Recipe
+	39, // 47: muster.control.v1.Provision.in:type_name -> muster.control.v1.EdgeSpec
+	39, // 48: muster.control.v1.Provision.out:type_name -> muster.control.v1.EdgeSpec
+	40, // 49: muster.control.v1.Provision.deadlines:type_name -> muster.control.v1.StageDeadlines
+	33, // 50: muster.control.v1.Provision.probe:type_name -> muster.control.v1.Probe
+	37, // 51: muster.control.v1.Offer.layers:type_name -> muster.control.v1.Layers
+	29, // 52: muster.control.v1.OfferReply.shard:type_name -> muster.control.v1.Provision
+	37, // 53: muster.control.v1.OfferChanged.layers:type_name -> muster.control.v1.Layers
+	4,  // 54: muster.control.v1.OfferChanged.fault:type_name -> muster.control.v1.Fault
+	36, // 55: muster.control.v1.ModelSource.parts:type_name -> muster.control.v1.Part
+	4,  // 56: muster.control.v1.TearDown.reason:type_name -> muster.control.v1.Fault
+	57, // [57:57] is the sub-list for method output_type
+	57, // [57:57] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_control_proto_init() }
@@ -3640,6 +3914,7 @@ func file_control_proto_init() {
 		(*Request_Provision)(nil),
 		(*Request_TearDown)(nil),
 		(*Request_Leave)(nil),
+		(*Request_Offer)(nil),
 	}
 	file_control_proto_msgTypes[1].OneofWrappers = []any{
 		(*Reply_Hello)(nil),
@@ -3649,6 +3924,7 @@ func file_control_proto_init() {
 		(*Reply_Provision)(nil),
 		(*Reply_TearDown)(nil),
 		(*Reply_Leave)(nil),
+		(*Reply_Offer)(nil),
 	}
 	file_control_proto_msgTypes[2].OneofWrappers = []any{
 		(*Fault_Fault)(nil),
@@ -3663,6 +3939,7 @@ func file_control_proto_init() {
 		(*Report_StageReady)(nil),
 		(*Report_StageFaulted)(nil),
 		(*Report_StageTornDown)(nil),
+		(*Report_OfferChanged)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3670,7 +3947,7 @@ func file_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_proto_rawDesc), len(file_control_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   40,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -61,6 +61,13 @@ func provision() *controlpb.Provision {
 	}
 }
 
+// shard is an order of no run.
+func shard() *controlpb.Provision {
+	p := provision()
+	p.RunId, p.Attempt, p.In, p.Out = nil, 0, nil, nil
+	return p
+}
+
 // requests has a sound request for each body, by its op; reports are there by
 // the event they tell of.
 func requests() map[string]*controlpb.Request {
@@ -73,6 +80,7 @@ func requests() map[string]*controlpb.Request {
 		"provision": {Body: &controlpb.Request_Provision{Provision: provision()}},
 		"tear_down": {Body: &controlpb.Request_TearDown{TearDown: &controlpb.TearDown{RunId: run, Attempt: 1, BootId: boot, Reason: someFault()}}},
 		"leave":     {Body: &controlpb.Request_Leave{Leave: &controlpb.Leave{Reason: "stopped"}}},
+		"offer":     {Body: &controlpb.Request_Offer{Offer: &controlpb.Offer{BootId: boot, Model: "tale", Layers: controlpb.LayersOf([2]int{3, 6})}}},
 	}
 	for name, report := range reports() {
 		report.BootId, report.Sequence = boot, 1
@@ -95,6 +103,9 @@ func reports() map[string]*controlpb.Report {
 		"stage_progress":  {Event: &controlpb.Report_StageProgress{StageProgress: &controlpb.StageProgress{RunId: run, Attempt: 1, Phase: "weights", Done: 1, Total: 2}}},
 		"stage_ready":     {Event: &controlpb.Report_StageReady{StageReady: &controlpb.StageReady{RunId: run, Attempt: 1, Layers: controlpb.LayersOf([2]int{0, 3}), TokenMicros: 9}}},
 		"stage_faulted":   {Event: &controlpb.Report_StageFaulted{StageFaulted: &controlpb.StageFaulted{RunId: run, Attempt: 1, Fault: someFault()}}},
+		"offer_changed": {Event: &controlpb.Report_OfferChanged{OfferChanged: &controlpb.OfferChanged{
+			Layers: controlpb.LayersOf([2]int{0, 3}), Phase: "gone", Fault: someFault(),
+		}}},
 		"stage_torn_down": {Event: &controlpb.Report_StageTornDown{StageTornDown: &controlpb.StageTornDown{RunId: run, Attempt: 1}}},
 	}
 }
@@ -112,6 +123,7 @@ func replies() map[string]*controlpb.Reply {
 		"provision": {Body: &controlpb.Reply_Provision{Provision: &controlpb.ProvisionReply{BootId: boot}}},
 		"tear_down": {Body: &controlpb.Reply_TearDown{TearDown: &controlpb.TearDownReply{BootId: boot}}},
 		"leave":     {Body: &controlpb.Reply_Leave{Leave: &controlpb.LeaveReply{}}},
+		"offer":     {Body: &controlpb.Reply_Offer{Offer: &controlpb.OfferReply{Shard: shard()}}},
 	}
 }
 

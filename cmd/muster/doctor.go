@@ -123,12 +123,25 @@ func layersOf(text string, layers int) (gguf.Range, error) {
 	if text == "" {
 		return gguf.Range{Start: 0, End: layers}, nil
 	}
+	r, err := rangeOf(text)
+	if err != nil || r.End > layers {
+		return gguf.Range{}, fault.New(fault.CLIFlagInvalid, "", "flag", "--layers", "value", text,
+			"want", fmt.Sprintf("give FROM:TO, such as 0:%d for all layers of this model", layers))
+	}
+	return r, nil
+}
+
+// mostLayers is more than any model has.
+const mostLayers = 1 << 16
+
+// rangeOf reads FROM:TO.
+func rangeOf(text string) (gguf.Range, error) {
 	from, to, two := strings.Cut(text, ":")
 	start, err := strconv.Atoi(from)
 	end, err2 := strconv.Atoi(to)
-	if !two || err != nil || err2 != nil || start < 0 || end <= start || end > layers {
+	if !two || err != nil || err2 != nil || start < 0 || end <= start || end > mostLayers {
 		return gguf.Range{}, fault.New(fault.CLIFlagInvalid, "", "flag", "--layers", "value", text,
-			"want", fmt.Sprintf("give FROM:TO, such as 0:%d for all layers of this model", layers))
+			"want", "give FROM:TO, TO not among them, such as 2:5")
 	}
 	return gguf.Range{Start: start, End: end}, nil
 }

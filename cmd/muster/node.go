@@ -29,6 +29,7 @@ type nodeOptions struct {
 	deferWorker, showID        bool
 	tied, once, json, log      bool
 	giveUp                     time.Duration
+	model, layers              string // what is offered
 }
 
 func nodeCommand(std stdio) *cobra.Command {
@@ -37,7 +38,11 @@ func nodeCommand(std stdio) *cobra.Command {
 		Use:   "node --orchestrator ID@HOST:PORT",
 		Short: "Run this machine as a node of a pool",
 		Long: "Run this machine as a node. It proves each readiness fact, reports itself available, and holds\n" +
-			"the layers that the orchestrator gives it. --id prints its id, for `muster serve --node`.",
+			"the layers that the orchestrator gives it. --id prints its id, for `muster serve --node`.\n\n" +
+			"With --model and --layers it offers a shard of its own choice: once it is available it loads these\n" +
+			"layers, has them examined by a real forward and registered, and holds them until a plan gives it a\n" +
+			"stage. The planner takes an offer as a pin, or releases it and says why. An offer that fails its\n" +
+			"doctor ends the node by that fault.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.key == "" {
@@ -87,6 +92,8 @@ func nodeCommand(std stdio) *cobra.Command {
 	f.BoolVar(&o.log, "engine-log", false, "print the engine's warnings as they come")
 	f.DurationVar(&o.giveUp, "give-up", 0, "end when not available for so long; 0 goes on trying")
 	f.BoolVar(&o.once, "once", false, "end by the first fault, and try nothing again")
+	f.StringVar(&o.model, "model", "", "the served model of which layers are offered: its name, or the beginning of its revision")
+	f.StringVar(&o.layers, "layers", "", "the layers to offer, FROM:TO, TO not among them, such as 2:5")
 	f.BoolVar(&o.showID, "id", false, "print this node's id, made at the first call, and end")
 	return cmd
 }
@@ -121,6 +128,23 @@ func (o *nodeOptions) printID(std stdio) error {
 	return written(fmt.Fprintln(std.out, id.NodeIDOf(key.Public().(ed25519.PublicKey))))
 }
 
+// offer is what the flags choose, nil where they choose nothing.
+func (o *nodeOptions) offer() (*node.Offer, error) {
+	switch {
+	case o.model == "" && o.layers == "":
+		return nil, nil //nolint:nilnil // no offer is no fault
+	case o.model == "":
+		return nil, fault.New(fault.CLIFlagInvalid, "", "flag", "--layers", "value", o.layers, "want", "name the model too, with --model")
+	case o.layers == "":
+		return nil, fault.New(fault.CLIFlagInvalid, "", "flag", "--model", "value", o.model, "want", "say which of its layers are offered, with --layers FROM:TO")
+	}
+	r, err := rangeOf(o.layers)
+	if err != nil {
+		return nil, err
+	}
+	return &node.Offer{Model: o.model, Layers: [2]int{r.Start, r.End}}, nil
+}
+
 func (o *nodeOptions) config(std stdio) (node.Config, error) {
 	text, addr, found := strings.Cut(o.orchestrator, "@")
 	orchestrator, err := id.ParseNodeID(text)
@@ -141,6 +165,9 @@ func (o *nodeOptions) config(std stdio) (node.Config, error) {
 		Orchestrator: orchestrator, OrchestratorAddr: addr, Pool: o.pool,
 		Engine: engine, Binary: binary, DeferWorker: o.deferWorker, Version: version, GiveUp: o.giveUp, Once: o.once,
 		Memory: o.memory, ThreadsMost: o.threadsMost,
+	}
+	if cfg.Offer, err = o.offer(); err != nil {
+		return node.Config{}, err
 	}
 	p := newProgress(std.err)
 	cfg.Tell = p.Tell

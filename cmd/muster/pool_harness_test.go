@@ -122,9 +122,11 @@ func (p *pool) tellLogs() {
 	}
 }
 
-func (p *pool) start(name string) {
+func (p *pool) start(name string, flags ...string) {
 	p.t.Helper()
-	p.nodes[name], _ = p.spawn(name, "node", "--orchestrator", p.orchestrator, "--data", p.dir+"/"+name, "--listen", "127.0.0.1:0")
+	p.nodes[name], _ = p.spawn(name, append([]string{
+		"node", "--orchestrator", p.orchestrator, "--data", p.dir + "/" + name, "--listen", "127.0.0.1:0",
+	}, flags...)...)
 }
 
 func (p *pool) kill(name string) {

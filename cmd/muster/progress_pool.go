@@ -34,6 +34,9 @@ func nodeLine(e event.Event) string {
 		return "left: " + e.Reason
 	case event.StagePhaseChanged:
 		line := "stage " + e.Phase
+		if e.Run.IsZero() {
+			line = "offer: " + e.Phase
+		}
 		if e.Fault != nil {
 			line += ": " + e.Fault.Error()
 		}
@@ -96,7 +99,15 @@ func runLine(e event.Event) string {
 		return fmt.Sprintf("%s: layers %d to %d ready, %s resident, %.2f ms a token on %d %s", e.Label, e.Layers[0], e.Layers[1]-1,
 			bytesText(int64(e.ResidentBytes)), float64(e.TokenMicros)/1000, e.Threads, plural(e.Threads, "thread"))
 	case event.LeaseGranted:
-		return fmt.Sprintf("%s: layers %d to %d admitted: %s", e.Label, e.Layers[0], e.Layers[1]-1, findings(e.Checks))
+		what := "admitted"
+		if e.Run.IsZero() {
+			what = "offered and admitted"
+		}
+		return fmt.Sprintf("%s: layers %d to %d %s: %s", e.Label, e.Layers[0], e.Layers[1]-1, what, findings(e.Checks))
+	case event.OfferReleased:
+		return fmt.Sprintf("%s: its offer of layers %d to %d is released: %s", e.Label, e.Layers[0], e.Layers[1]-1, e.Reason)
+	case event.OfferFailed:
+		return faultOf(e.Label, e.Fault)
 	case event.RegistrationRefused:
 		return faultOf(e.Label, e.Fault)
 	case event.RunStageFaulted:

@@ -47,7 +47,11 @@ func localText(l localStatus, now time.Time) string {
 		localFact(&b, f, age, shown)
 	}
 	if st := s.Stage; st != nil {
-		fmt.Fprintf(&b, "\nstage of run %s: %s, layers %d to %d: %s\n", st.Run.Short(), st.Model, st.Layers.Start, st.Layers.End-1, st.Phase)
+		what := "stage of run " + st.Run.Short()
+		if st.Offer {
+			what = "offer"
+		}
+		fmt.Fprintf(&b, "\n%s: %s, layers %d to %d: %s\n", what, st.Model, st.Layers.Start, st.Layers.End-1, st.Phase)
 		if st.Fault != nil {
 			fmt.Fprintf(&b, "      %s\n      -> %s\n", st.Fault.Error(), st.Fault.Hint())
 		}

@@ -137,12 +137,22 @@ func nodesText(b *strings.Builder, s orch.Status) {
 		if n.Unfit != nil {
 			fmt.Fprintf(b, "      failed its doctor: %s\n      -> %s\n", n.Unfit.Error(), n.Unfit.Hint())
 		}
+		if o := n.Offer; o != nil {
+			fmt.Fprintf(b, "      offers layers %d to %d: %s\n", o.Layers[0], o.Layers[1]-1, offerState(o))
+		}
 		for _, f := range n.Facts {
 			if f.State != "proven" && f.State != "deferred" {
 				factText(b, f.Name, f.State, f.Since, f.Detail)
 			}
 		}
 	}
+}
+
+func offerState(o *orch.OfferStatus) string {
+	if o.Admitted {
+		return "admitted"
+	}
+	return o.Phase
 }
 
 func factText(b *strings.Builder, name, state string, since time.Duration, detail string) {

@@ -60,6 +60,10 @@ func offering(t *testing.T, start, end int, change ...func(*Config)) (*world, *f
 	}
 	n.saysOffer(stage.Loading, start, end, nil)
 	n.available()
+	until(t, "SWIM to see it", func() bool {
+		s, err := w.Status(t.Context())
+		return err == nil && s.Nodes[1].Swim == "alive"
+	})
 	w.nodes[0].boot(w.Orch)
 	return w, n
 }

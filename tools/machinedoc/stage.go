@@ -67,8 +67,11 @@ func stageIn(p stage.Phase) stage.State {
 	s, _ = stage.Step(s, stage.AvailabilityChanged{Available: true}, 0)
 	if p == stage.Offered {
 		for _, e := range []stage.Event{
-			stage.OfferAsked{Order: stageOffer}, stage.Prepared{Order: stageOffer}, stage.WeightsReady{Order: stageOffer},
-			stage.Loaded{Order: stageOffer}, stage.Admitted{Order: stageOffer},
+			stage.OfferAsked{Order: stageOffer},
+			stage.Prepared{Order: stageOffer},
+			stage.WeightsReady{Order: stageOffer},
+			stage.Loaded{Order: stageOffer},
+			stage.Admitted{Order: stageOffer},
 		} {
 			s, _ = stage.Step(s, e, 0)
 		}

@@ -29,7 +29,7 @@ func modelCommand(std stdio) *cobra.Command {
 		Long: "Keep models by name. A preset names a model's file and holds its revision (a digest of its content), a\n" +
 			"digest of each tensor, the default recipe, and a reference: what its layers make of a short and a long\n" +
 			"prompt, at each place where the model can be cut. By that a machine that holds some of the layers is judged\n" +
-			"before it serves. The file stays where it is. " + demo.Name + " is built in.",
+			"before it serves. A file that is named by its path stays where it is. " + demo.Name + " is built in.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -204,7 +204,7 @@ func changesText(changes []preset.Change) string {
 
 func modelRemoveCommand(std stdio, o *modelOptions) *cobra.Command {
 	return &cobra.Command{
-		Use: "rm NAME", Short: "Remove a preset; the model's own file stays", Args: words(1, 1, "the preset's name"),
+		Use: "rm NAME", Short: "Remove a preset and what was fetched for it; a file given by its path stays", Args: words(1, 1, "the preset's name"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := o.presets()
 			if err != nil {
@@ -213,13 +213,18 @@ func modelRemoveCommand(std stdio, o *modelOptions) *cobra.Command {
 			if args[0] == demo.Name {
 				return fault.New(fault.PresetBuiltInRefused, "", "name", args[0])
 			}
-			if err := s.Remove(args[0]); err != nil {
+			fetched, err := s.Remove(args[0])
+			if err != nil {
 				return err
 			}
 			if o.json {
 				return printJSON(std, struct {
 					Removed string `json:"removed"`
-				}{args[0]})
+					Fetched bool   `json:"fetched"` // its files were fetched, and are removed too
+				}{args[0], fetched})
+			}
+			if fetched {
+				return written(fmt.Fprintf(std.out, "%s: removed, with the files that were fetched for it\n", args[0]))
 			}
 			return written(fmt.Fprintf(std.out, "%s: removed\n", args[0]))
 		},

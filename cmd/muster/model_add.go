@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"muster/internal/event"
 	"muster/internal/fault"
+	"muster/internal/fetch"
 	"muster/internal/gguf"
 	"muster/internal/infer"
 	"muster/internal/preset"
@@ -22,6 +25,7 @@ import (
 type modelAdd struct {
 	*modelOptions
 	name, engine   string
+	sha256         string
 	context, chunk int
 	log            bool
 }
@@ -29,16 +33,20 @@ type modelAdd struct {
 func modelAddCommand(std stdio, shared *modelOptions) *cobra.Command {
 	o := &modelAdd{modelOptions: shared}
 	cmd := &cobra.Command{
-		Use:   "add PATH",
+		Use:   "add PATH|URL",
 		Short: "Make a preset of a GGUF file: read all of it, and compute its reference",
-		Long: "Make a preset of a GGUF file; of a split model name any part. All of it is read, and a reference is\n" +
+		Long: "Make a preset of a GGUF file; of a split model name any part. One at http://, https:// or\n" +
+			"hf://OWNER/REPO/FILE[@REVISION] is fetched first, into the data folder; a download that was cut off is\n" +
+			"taken up where it was when the same command is given again. HF_TOKEN is sent to hf:// addresses, and\n" +
+			"HF_ENDPOINT is another hub. All of it is read, and a reference is\n" +
 			"computed layer by layer, so that the memory of one layer is enough, and of the head for the last. Both\n" +
 			"take as long as the model is large. --ctx and --chunk go into the preset's default recipe.",
-		Args: words(1, 1, "the path of a GGUF file"),
+		Args: words(1, 1, "the path or the address of a GGUF file"),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.add(cmd.Context(), std, args[0]) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.name, "name", "", "name of the preset (default: that of the file)")
+	f.StringVar(&o.sha256, "sha256", "", "digest that a fetched file must have, as sha256sum prints it")
 	f.IntVar(&o.context, "ctx", 0, "tokens of prompt and answer together; 0 takes the model's own, 4096 at most")
 	f.IntVar(&o.chunk, "chunk", 512, "prompt tokens computed at once")
 	f.StringVar(&o.engine, "engine", "", "folder of the llama.cpp libraries (or MUSTER_ENGINE)")
@@ -47,9 +55,6 @@ func modelAddCommand(std stdio, shared *modelOptions) *cobra.Command {
 }
 
 func (o *modelAdd) add(ctx context.Context, std stdio, path string) error {
-	if scheme, _, remote := strings.Cut(path, "://"); remote {
-		return fault.New(fault.PresetSourceRefused, "", "source", scheme)
-	}
 	if err := checkChunk(o.chunk); err != nil {
 		return err
 	}
@@ -57,9 +62,37 @@ func (o *modelAdd) add(ctx context.Context, std stdio, path string) error {
 	if err != nil {
 		return err
 	}
-	if o.name == "" {
-		o.name = preset.NameOf(path)
+	show := newProgress(std.err)
+	if !fetch.Remote(path) {
+		o.name = cmp.Or(o.name, preset.NameOf(path))
+		if o.sha256 != "" {
+			return fault.New(fault.CLIFlagInvalid, "", "flag", "--sha256", "value", o.sha256, "want", "leave it out: it is of files that are fetched")
+		}
+		return o.keep(ctx, std, show, path, func() (*preset.Draft, error) { return s.Begin(o.name) })
 	}
+	from, err := fetch.Parse(path, o.sha256, os.Getenv("HF_ENDPOINT"))
+	if err != nil {
+		return err
+	}
+	o.name = cmp.Or(o.name, preset.NameOf(from.URLs[0].Path))
+	draft, err := s.Begin(o.name) // nobody else fetches or makes it meanwhile
+	if err != nil {
+		return err
+	}
+	defer draft.Discard()
+	how := fetch.Config{Tell: show.Tell}
+	if strings.HasPrefix(path, "hf://") {
+		how.Token = os.Getenv("HF_TOKEN")
+	}
+	file, err := how.Files(ctx, from, s.ModelFolder(o.name))
+	if err != nil {
+		return err
+	}
+	return o.keep(ctx, std, show, file, func() (*preset.Draft, error) { return draft, nil })
+}
+
+// keep makes the preset of the file at path, when that was looked at.
+func (o *modelAdd) keep(ctx context.Context, std stdio, show *progress, path string, begin func() (*preset.Draft, error)) error {
 	f, err := gguf.Open(path)
 	if err != nil {
 		return err
@@ -69,12 +102,11 @@ func (o *modelAdd) add(ctx context.Context, std stdio, path string) error {
 	if err != nil {
 		return err
 	}
-	show := newProgress(std.err)
 	cfg, err := o.rig(f, m, show)
 	if err != nil {
 		return err
 	}
-	draft, err := s.Begin(o.name)
+	draft, err := begin()
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"muster/internal/demo"
 	"muster/internal/gguf"
@@ -113,7 +116,8 @@ func TestABadModelIsNotAdded(t *testing.T) {
 		return append([]string{"model", "add", path, "--data", data}, flags...)
 	}
 	for code, args := range map[string][]string{
-		"preset.source_refused":          add("https://example.org/model.gguf"),
+		"fetch.url_invalid":              add("ftp://127.0.0.1/model.gguf"),
+		"cli.flag_invalid":               add(good, "--sha256", "00"),
 		"preset.name_invalid":            add(good, "--name", "no/name"),
 		"preset.name_taken":              add(good, "--name", "tale"),
 		"preset.folder_unreadable":       {"model", "add", good, "--data", file},
@@ -208,6 +212,53 @@ func TestAnAddThatEndsEarlyLeavesNothing(t *testing.T) {
 			b.does("model", "add", b.random("random.gguf", randmodel.Config{Layers: 1}), "--name", "model", "--data", data)
 		})
 	}
+}
+
+// A model is fetched by its address, kept by its name and removed with it. A
+// download that ended early is taken up, and rm removes what there is of one.
+func TestAModelIsFetched(t *testing.T) {
+	b := newBench(t)
+	data := filepath.Join(b.dir, "data")
+	must(t, os.MkdirAll(data, 0o700))
+	content, err := os.ReadFile(b.random("origin.gguf", randmodel.Config{Layers: 1}))
+	must(t, err)
+	var asked []string
+	short := true
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Header.Get("Range"))
+		w.Header().Set("ETag", `"x"`)
+		if short {
+			w.Header().Set("Content-Length", fmt.Sprint(len(content)))
+			_, _ = w.Write(content[:1000])
+			w.(http.Flusher).Flush()
+			short = false
+			panic(http.ErrAbortHandler)
+		}
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+	}))
+	defer server.Close()
+	url := server.URL + "/small.gguf"
+	b.does("model", "add", url, "--data", data)
+	if !slices.Equal(asked, []string{"", "bytes=1000-"}) {
+		t.Errorf("asked for %q", asked)
+	}
+	file := filepath.Join(data, "models", "small", "small.gguf")
+	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("%d bytes came (%v)", len(got), err)
+	}
+	if out := b.does("model", "verify", "small", "--data", data); !strings.Contains(out, "are what they were") {
+		t.Errorf("verify says %q", out)
+	}
+	b.refuses("preset.name_taken", "model", "add", url, "--data", data)
+	if out := b.does("model", "rm", "small", "--data", data); !strings.Contains(out, "with the files that were fetched") {
+		t.Errorf("rm says %q", out)
+	}
+	if left, err := filepath.Glob(data + "/models*"); err != nil || len(left) != 0 {
+		t.Errorf("left is %q (%v)", left, err)
+	}
+	b.denied("fetch.digest_mismatched", "model", "add", url, "--data", data, "--sha256", strings.Repeat("00", 32))
+	b.does("model", "rm", "small", "--data", data)
+	b.refuses("preset.name_unknown", "model", "rm", "small", "--data", data)
 }
 
 // A pool is formed of a model by its preset's name: its stages are judged by the

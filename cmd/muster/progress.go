@@ -48,6 +48,12 @@ func (p *progress) tellOf(node string, e event.Event) {
 		p.move(node+e.Slice, float32(e.Done)/float32(max(e.Total, 1)))
 	case event.WeightsProgressed:
 		p.move(node+e.Worker+" loads its weights", e.Done)
+	case event.DownloadProgressed:
+		if e.Total > 0 {
+			p.move(fmt.Sprintf("%sfetching %s (%s)", node, e.File, bytesText(e.Total)), float32(e.Done)/float32(e.Total))
+		} else {
+			p.move(fmt.Sprintf("%sfetching %s, %s so far", node, e.File, bytesText(e.Done)), 0)
+		}
 	case event.ReferenceProgressed:
 		p.move(node+"reference", float32(e.Done)/float32(max(e.Total, 1)))
 	case event.SliceReady:

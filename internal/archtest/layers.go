@@ -43,6 +43,7 @@ var places = map[string]layer{
 	"internal/endpoint":  shell,
 	"internal/engine":    shell,
 	"internal/enginedir": shell,
+	"internal/fetch":     shell,
 	"internal/identity":  shell,
 	"internal/infer":     shell,
 	"internal/machine":   shell,
@@ -75,11 +76,13 @@ var places = map[string]layer{
 var sameLayer = map[string][]string{
 	"internal/core/admit": {"internal/core/probe", "internal/wire"},
 	"internal/event":      {"internal/id", "internal/fault"},
+	"internal/fetch":      {"internal/machine"},
 	"internal/gateway":    {"internal/gateway/openai"},
 	"internal/local":      {"internal/orch"},
 	"internal/preset":     {"internal/process"},
 	"internal/reports":    {"internal/doctor"},
 	"internal/store":      {"internal/process"},
+	"internal/weights":    {"internal/machine"},
 }
 
 // placeOf finds a package's folder in places; ok is false where it has none.

@@ -53,6 +53,7 @@ var kinds = []Event{
 	LeaseEnded{},
 	OfferReleased{},
 	OfferFailed{},
+	DownloadProgressed{},
 	RegistrationRefused{},
 	ModelPublished{},
 	TokenizerStarted{},

@@ -84,7 +84,7 @@ func TestADamagedPresetIsRefused(t *testing.T) {
 			if all, err := s.List(); err != nil || len(all) != 2 || all[0].Preset == nil {
 				t.Errorf("listed are %v (%v)", all, err)
 			}
-			if err := s.Remove("tiny"); err != nil { // as the hint says
+			if _, err := s.Remove("tiny"); err != nil { // as the hint says
 				t.Error(err)
 			}
 		})

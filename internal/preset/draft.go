@@ -214,12 +214,49 @@ func (d *Draft) unwritten(err error) error {
 	return fault.New(fault.PresetFolderUnwritable, component, "path", d.store.dir).Because(err)
 }
 
-// Remove removes a preset; the model's own files stay. Faults:
-// preset.name_invalid, preset.name_unknown, preset.folder_unwritable.
-func (s *Store) Remove(name string) error {
+// Remove removes a preset, and the files that were fetched for it, also where no
+// preset came of them; fetched says that there were some. Files that were given by
+// their path stay. Faults: preset.name_invalid, preset.name_unknown,
+// preset.folder_locked, preset.folder_unwritable.
+func (s *Store) Remove(name string) (fetched bool, err error) {
 	if err := CheckName(name); err != nil {
-		return err
+		return false, err
 	}
+	if _, err := os.Stat(s.ModelFolder(name)); err == nil {
+		fetched = true
+	}
+	if fetched {
+		if err := s.idle(name); err != nil {
+			return false, err
+		}
+	}
+	if err := s.remove(name); err != nil && (!fetched || !errors.Is(err, fault.PresetNameUnknown)) {
+		return false, err
+	}
+	if err := os.RemoveAll(s.ModelFolder(name)); err != nil {
+		return false, fault.New(fault.PresetFolderUnwritable, component, "path", s.ModelFolder(name)).Because(err)
+	}
+	_ = os.Remove(filepath.Dir(s.ModelFolder(name))) // where there is no other
+	return fetched, nil
+}
+
+// idle refuses where somebody is making a preset of that name.
+func (s *Store) idle(name string) error {
+	path := filepath.Join(s.dir, "."+name+adding, lockFile)
+	if _, err := os.Stat(path); err != nil {
+		return nil //nolint:nilerr // nobody is
+	}
+	l, holder, err := process.Lock(path)
+	if errors.Is(err, process.ErrLocked) {
+		return fault.New(fault.PresetFolderLocked, component, "name", name, "pid", holder)
+	}
+	if err == nil {
+		process.Unlock(l)
+	}
+	return nil
+}
+
+func (s *Store) remove(name string) error {
 	unwritten := func(err error) error {
 		return fault.New(fault.PresetFolderUnwritable, component, "path", s.dir).Because(err)
 	}

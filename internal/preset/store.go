@@ -16,6 +16,7 @@ import (
 
 const (
 	folderName   = "presets"
+	modelsName   = "models"
 	presetFile   = "preset.json"
 	manifestFile = "manifest.json"
 	probeFile    = "probe.bin"
@@ -48,6 +49,12 @@ func Open(data string) (*Store, error) {
 		s.sweep(e.Name())
 	}
 	return s, nil
+}
+
+// ModelFolder is where the files of a preset lie that were fetched for it, in a
+// folder of their own beside the presets.
+func (s *Store) ModelFolder(name string) string {
+	return filepath.Join(filepath.Dir(s.dir), modelsName, name)
 }
 
 func (s *Store) entries() ([]fs.DirEntry, error) {

@@ -99,13 +99,13 @@ func TestAPresetIsKeptAsItWasMade(t *testing.T) {
 	if want := []string{"presets", "presets/tiny", "presets/tiny/manifest.json", "presets/tiny/preset.json", "presets/tiny/probe.bin"}; !slices.Equal(within(t, data), want) {
 		t.Errorf("there are %v", within(t, data))
 	}
-	if err := s.Remove("tiny"); err != nil {
+	if _, err := s.Remove("tiny"); err != nil {
 		t.Error(err)
 	}
 	if _, err := s.Load(t.Context(), "tiny"); !errors.Is(err, fault.PresetNameUnknown) || fault.From(err).Attr("known") != demo.Name {
 		t.Errorf("after its removal: %v", err)
 	}
-	if err := s.Remove("tiny"); !errors.Is(err, fault.PresetNameUnknown) {
+	if _, err := s.Remove("tiny"); !errors.Is(err, fault.PresetNameUnknown) {
 		t.Errorf("removed twice: %v", err)
 	}
 	if left := within(t, data); !slices.Equal(left, []string{"presets"}) {

@@ -16,8 +16,6 @@ func supported() error {
 
 func lock(*os.File) (bool, error) { return false, supported() }
 
-func space(string) (free uint64, known bool) { return 0, false }
-
 func full(error) bool { return false }
 
 func syncFolder(string) error { return nil }

@@ -21,15 +21,6 @@ func lock(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// space is the bytes that may be written into a folder.
-func space(dir string) (free uint64, known bool) {
-	var s unix.Statfs_t
-	if err := unix.Statfs(dir, &s); err != nil || s.Blocks == 0 {
-		return 0, false
-	}
-	return s.Bavail * uint64(s.Bsize), true
-}
-
 func full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // syncFolder puts a name on the disk.

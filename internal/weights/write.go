@@ -12,6 +12,7 @@ import (
 
 	"muster/internal/fault"
 	"muster/internal/gguf"
+	"muster/internal/machine"
 )
 
 // unnamed writes a slice to a file that has no name, in the system's folder
@@ -104,7 +105,7 @@ func (c *Cache) fill(file *os.File, write func(io.Writer) error) error {
 // enough looks for free space before anything is written: a disk that runs
 // full half-way troubles others too.
 func enough(dir string, need int64) error {
-	if free, known := space(dir); known && free < uint64(need) {
+	if free, known := machine.Space(dir); known && free < uint64(need) {
 		return fault.New(fault.CacheDiskFull, component, "path", dir, "need", bytesText(need)).
 			Because(fmt.Errorf("%s are free", bytesText(int64(free))))
 	}

@@ -110,12 +110,11 @@ func (s *Schedule) open() int {
 	return n
 }
 
-// Waiting is the number of requests without a slot, and Busy that of slots that
-// are not free.
-func (s *Schedule) Waiting() int { return len(s.queue) }
+// Waiting is the number of requests for which no slot is free.
+func (s *Schedule) Waiting() int { return max(0, len(s.queue)-s.open()) }
 
-// Busy is the number of slots that are not free.
-func (s *Schedule) Busy() int { return len(s.seats) - s.open() }
+// Idle reports whether all slots are free and nobody waits.
+func (s *Schedule) Idle() bool { return len(s.queue) == 0 && s.open() == len(s.seats) }
 
 // Cancel gives a request up. One that has ended, or is unknown, changes
 // nothing.

@@ -58,9 +58,7 @@ func (c *chain) submit() {
 	r := Request{
 		ID: c.last, Prompt: rapid.IntRange(1, c.cfg.Share-1).Draw(c.t, "prompt"), Most: rapid.IntRange(0, 6).Draw(c.t, "most"),
 	}
-	// Whoever has no part out yet waits; slots that are given out at Next count
-	// as free until then.
-	room := c.cfg.Queue + c.cfg.Slots - c.s.Busy() - c.s.Waiting()
+	room := c.cfg.Queue + c.s.open() - len(c.s.queue)
 	if got, want := c.s.Submit(r), room > 0; got != want {
 		c.t.Fatalf("accepted %v with room for %d", got, room)
 	} else if got {
@@ -238,7 +236,7 @@ func (c *chain) settle() {
 		a := c.askers[id]
 		work += a.Prompt + c.cfg.Share + 4
 	}
-	for round := 0; len(c.alive()) > 0 || c.s.Busy() > 0; round++ {
+	for round := 0; len(c.alive()) > 0 || !c.s.Idle(); round++ {
 		if round > work {
 			c.t.Fatalf("%v are not served after %d rounds", c.alive(), round)
 		}

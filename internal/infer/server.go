@@ -72,6 +72,9 @@ func Serve(ctx context.Context, pipe Pipe, cfg Config) *Server {
 // Failed is why the server has ended, nil while it serves.
 func (s *Server) Failed() error { return context.Cause(s.over) }
 
+// Done is closed when the server has ended.
+func (s *Server) Done() <-chan struct{} { return s.over.Done() }
+
 // Close ends every request with cause, and returns when the pipe is no longer
 // used. Where the server has ended before, its first cause counts.
 func (s *Server) Close(cause error) {

@@ -7,7 +7,7 @@ import (
 	"muster/internal/wire"
 )
 
-// defaultContext is the most that a context left open takes.
+// defaultContext is the most tokens that a context left open gives a slot.
 const defaultContext = 4096
 
 // SettleRecipe fills in what the recipe leaves open for a model trained for so
@@ -15,13 +15,14 @@ const defaultContext = 4096
 // name of their flag: recipe.invalid. A chunk never exceeds the context:
 // llama.cpp would cut it down without a word.
 func SettleRecipe(r wire.Recipe, trained int) (wire.Recipe, error) {
-	if r.Context == 0 {
-		r.Context = defaultContext
-		if trained > 0 {
-			r.Context = min(trained, defaultContext)
-		}
-	}
 	orDefault(&r.Slots, 1)
+	if r.Context == 0 {
+		each := defaultContext
+		if trained > 0 {
+			each = min(trained, defaultContext)
+		}
+		r.Context = each * max(1, r.Slots)
+	}
 	orDefault(&r.Chunk, 512)
 	if r.KVType == "" {
 		r.KVType = "f16"
@@ -45,6 +46,14 @@ func SettleRecipe(r wire.Recipe, trained int) (wire.Recipe, error) {
 		}
 	}
 	r.Chunk = min(r.Chunk, r.Context)
+	switch {
+	case r.Context < r.Slots:
+		return r, fault.New(fault.RecipeInvalid, "", "field", "ctx", "value", r.Context,
+			"want", fmt.Sprintf("give %d or more, a token for each slot", r.Slots))
+	case r.Chunk < r.Slots: // llama.cpp plans for a token of each slot in a batch
+		return r, fault.New(fault.RecipeInvalid, "", "field", "chunk", "value", r.Chunk,
+			"want", fmt.Sprintf("give %d or more, a token for each slot", r.Slots))
+	}
 	return r, nil
 }
 

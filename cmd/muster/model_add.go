@@ -50,7 +50,7 @@ func (o *modelAdd) add(ctx context.Context, std stdio, path string) error {
 	if scheme, _, remote := strings.Cut(path, "://"); remote {
 		return fault.New(fault.PresetSourceRefused, "", "source", scheme)
 	}
-	if err := checkChunk(o.chunk); err != nil {
+	if err := checkBatch(o.chunk, 1); err != nil {
 		return err
 	}
 	s, err := o.presets()

@@ -10,6 +10,9 @@ import (
 // defaultContext is the most tokens that a context left open gives a slot.
 const defaultContext = 4096
 
+// MostSlots is the greatest number of slots of a recipe.
+const MostSlots = 64
+
 // SettleRecipe fills in what the recipe leaves open for a model trained for so
 // many tokens (0 where it does not say), and refuses impossible settings by the
 // name of their flag: recipe.invalid. A chunk never exceeds the context:
@@ -36,7 +39,7 @@ func SettleRecipe(r wire.Recipe, trained int) (wire.Recipe, error) {
 	}{
 		{"ctx", r.Context, 1, 1 << 24},
 		{"chunk", r.Chunk, 1, 1 << 16},
-		{"slots", r.Slots, 1, 64},
+		{"slots", r.Slots, 1, MostSlots},
 		{"threads", r.Threads, 0, 512},
 		{"gpu_layers", r.GPULayers, 0, 1 << 16},
 	} {

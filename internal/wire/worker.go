@@ -105,6 +105,14 @@ type Recipe struct {
 // slots have even parts of the context, so that none can take another's.
 func (r Recipe) Share() int { return r.Context / max(1, r.Slots) }
 
+// Room is how many tokens one slot can hold while the others are empty.
+func (r Recipe) Room() int {
+	if r.Deterministic { // its cells are its own
+		return r.Share()
+	}
+	return r.Context
+}
+
 // LoadKind says what a worker is to hold.
 type LoadKind string
 

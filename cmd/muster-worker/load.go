@@ -87,7 +87,7 @@ const trialTokens = 32
 // try runs real forwards, so that the pages of the weights are in memory and
 // the time of a step is known before the first request.
 func (m *model) try() (*wire.Loaded, error) {
-	n := min(trialTokens, m.load.Recipe.Chunk, m.load.Recipe.Context)
+	n := min(trialTokens, m.load.Recipe.Chunk, m.load.Recipe.Share())
 	if _, err := m.forward(n); err != nil { // reads the weights from disk
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (m *model) forward(n int) (time.Duration, error) {
 // cellBytes is what a second token in slot 0 takes in the KV cache, 0 where
 // there is no room for it. It forgets both.
 func (m *model) cellBytes() (uint64, error) {
-	if m.load.Recipe.Context < 2 {
+	if m.load.Recipe.Share() < 2 {
 		return 0, nil
 	}
 	var held [2]uint64

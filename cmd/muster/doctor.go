@@ -51,6 +51,7 @@ func doctorCommand(std stdio) *cobra.Command {
 	f.IntVar(&o.recipe.GPULayers, "gpu-layers", 0, "layers computed on a GPU")
 	f.StringVar(&o.data, "data", defaultFolder("node"), "folder of the reports; one that is named keeps the slices too, and its presets are used")
 	f.StringVar(&o.engine, "engine", "", "folder of the llama.cpp libraries (or MUSTER_ENGINE)")
+	f.BoolVar(&o.recipe.Deterministic, "deterministic", false, "as such a recipe is served: one slot a batch, each with cells of its own")
 	f.BoolVar(&o.last, "last", false, "show what was last found here, and what before")
 	f.BoolVar(&o.json, "json", false, "print one object")
 	f.BoolVar(&o.log, "engine-log", false, "print the engine's warnings as they come")

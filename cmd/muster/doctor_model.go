@@ -163,8 +163,13 @@ func settled(asked, kept wire.Recipe, m *gguf.Model) (wire.Recipe, error) {
 	if asked.FlashAttention != "" {
 		kept.FlashAttention = asked.FlashAttention
 	}
+	kept.Deterministic = kept.Deterministic || asked.Deterministic
 	r, err := infer.SettleRecipe(kept, m.ContextTrained)
-	if least := max(doctor.LeastContext, r.Slots); err == nil && r.Context < least {
+	least := max(doctor.LeastContext, r.Slots)
+	if r.Deterministic {
+		least = doctor.LeastContext * r.Slots
+	}
+	if err == nil && r.Context < least {
 		err = fault.New(fault.RecipeInvalid, "", "field", "ctx", "value", r.Context, "want", fmt.Sprintf("give %d or more", least))
 	}
 	return r, err

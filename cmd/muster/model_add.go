@@ -55,7 +55,7 @@ func modelAddCommand(std stdio, shared *modelOptions) *cobra.Command {
 }
 
 func (o *modelAdd) add(ctx context.Context, std stdio, path string) error {
-	if err := checkChunk(o.chunk); err != nil {
+	if err := checkBatch(o.chunk, 1); err != nil {
 		return err
 	}
 	s, err := o.presets()

@@ -28,6 +28,8 @@ type options struct {
 	threads   int
 	context   int
 	chunk     int
+	slots     int
+	alone     bool // the recipe is deterministic
 	json      bool
 	data      string
 	engine    string
@@ -60,12 +62,21 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.model, "model", demo.Name, "a GGUF file, tale for the built-in model, or with --data the name of a preset in DATA/orchestrator (muster model)")
 	f.StringVar(&o.prompt, "prompt", "", "answer this and exit")
 	f.IntVar(&o.threads, "threads", 0, "compute threads of each; 0 measures what is fastest, within its share of the processors")
-	f.IntVar(&o.context, "ctx", 0, "tokens of prompt and answer together; 0 takes the model's own, 4096 at most")
+	f.IntVar(&o.context, "ctx", 0, ctxUsage)
+	f.IntVar(&o.slots, "slots", 1, slotsUsage)
+	f.BoolVar(&o.alone, "deterministic", false, deterministicUsage)
 	f.IntVar(&o.chunk, "chunk", 512, "prompt tokens computed at once")
 	f.StringVar(&o.data, "data", "", "keep keys, journal and slices in this folder; without it they are made anew and leave nothing behind")
 	f.StringVar(&o.engine, "engine", "", "folder of the llama.cpp libraries (or MUSTER_ENGINE)")
 	f.BoolVar(&o.log, "engine-log", false, "print the engine's warnings as they come")
 }
+
+// What the flags of a recipe are, wherever a model is served.
+const (
+	ctxUsage           = "tokens of a request's prompt and answer together; 0 takes the model's own, 4096 at most"
+	slotsUsage         = "requests served at once, each with memory for --ctx tokens; others wait"
+	deterministicUsage = "give a request the same tokens whatever else is served: one request a batch, which is slower"
+)
 
 // programs finds the engine and the worker, after a look at the flags.
 func (o *options) programs() (engine, binary string, err error) {
@@ -97,7 +108,7 @@ func (o *options) check() error {
 			return fault.New(fault.CLIFlagInvalid, "", "flag", c.flag, "value", c.value, "want", "give 0 or more")
 		}
 	}
-	if err := checkChunk(o.chunk); err != nil {
+	if err := checkBatch(o.chunk, o.slots); err != nil {
 		return err
 	}
 	switch {
@@ -109,10 +120,13 @@ func (o *options) check() error {
 	return infer.CheckSampling(o.sampling)
 }
 
-// checkChunk refuses 0, which a recipe would take for a chunk left open.
-func checkChunk(chunk int) error {
+// checkBatch refuses 0, which a recipe would take for a figure left open.
+func checkBatch(chunk, slots int) error {
 	if chunk < 1 {
 		return fault.New(fault.RecipeInvalid, "", "field", "chunk", "value", chunk, "want", "give a number from 1 to 65536")
+	}
+	if slots < 1 || slots > infer.MostSlots {
+		return fault.New(fault.RecipeInvalid, "", "field", "slots", "value", slots, "want", fmt.Sprintf("give a number from 1 to %d", infer.MostSlots))
 	}
 	return nil
 }
@@ -144,8 +158,8 @@ func (o *options) source() (chain.Model, error) {
 // recipe leaves at 0 what the model or a measurement is to say.
 func (o *options) recipe() wire.Recipe {
 	return wire.Recipe{
-		Context: o.context, Slots: 1, Chunk: o.chunk, Threads: o.threads,
-		KVType: "f16", FlashAttention: "auto", Repack: true,
+		Context: o.context * o.slots, Slots: o.slots, Chunk: o.chunk, Threads: o.threads,
+		KVType: "f16", FlashAttention: "auto", Repack: true, Deterministic: o.alone,
 	}
 }
 

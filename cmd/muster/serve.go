@@ -31,7 +31,8 @@ type serveOptions struct {
 	formWithin         time.Duration
 	model              string
 	context, chunk     int
-	threads            int
+	threads, slots     int
+	alone              bool // the recipe is deterministic
 	engine, profile    string
 	window             time.Duration
 	stages             int
@@ -60,7 +61,9 @@ func serveCommand(std stdio) *cobra.Command {
 	f.StringSliceVar(&o.nodes, "node", nil, "a node of the pool as ID or ID=NAME, again for each: they replace the stored pool (see muster pool)")
 	f.StringVar(&o.poolFile, "pool-file", "", "a pool in TOML that replaces the stored one, as muster pool show --toml prints it")
 	f.StringVar(&o.model, "model", demo.Name, "a GGUF file, the name of a preset in --data (muster model), or tale for the built-in model")
-	f.IntVar(&o.context, "ctx", 0, "tokens of prompt and answer together; 0 takes the model's own, 4096 at most")
+	f.IntVar(&o.context, "ctx", 0, ctxUsage)
+	f.IntVar(&o.slots, "slots", 4, slotsUsage)
+	f.BoolVar(&o.alone, "deterministic", false, deterministicUsage)
 	f.IntVar(&o.chunk, "chunk", 512, "prompt tokens computed at once")
 	f.IntVar(&o.threads, "threads", 0, "compute threads a stage; 0 measures what is fastest")
 	f.StringVar(&o.engine, "engine", "", "folder of the llama.cpp libraries (or MUSTER_ENGINE)")
@@ -93,7 +96,7 @@ func needsData(data string) error {
 }
 
 func (o *serveOptions) config(std stdio) (orch.Config, error) {
-	if err := checkChunk(o.chunk); err != nil {
+	if err := checkBatch(o.chunk, o.slots); err != nil {
 		return orch.Config{}, err
 	}
 	engine, err := findEngine(o.engine)
@@ -120,8 +123,8 @@ func (o *serveOptions) config(std stdio) (orch.Config, error) {
 		KeyPath: filepath.Join(o.data, "key"), DataDir: o.data, Listen: o.listen, Version: version,
 		Pool: pool, Policy: policy, Model: model, Stages: [2]int{o.stages, o.stages},
 		Recipe: wire.Recipe{
-			Context: o.context, Slots: 1, Chunk: o.chunk, Threads: o.threads,
-			KVType: "f16", FlashAttention: "auto", Repack: true,
+			Context: o.context * o.slots, Slots: o.slots, Chunk: o.chunk, Threads: o.threads,
+			KVType: "f16", FlashAttention: "auto", Repack: true, Deterministic: o.alone,
 		},
 		Profile: o.profile, Window: o.window, Engine: engine, Binary: binary, Tell: newProgress(std.err).Tell,
 	}, nil

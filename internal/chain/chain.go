@@ -2,7 +2,7 @@
 // by rings in one memory file, under one supervisor.
 //
 //	        ring 0          ring 1                  ring N
-//	driver --------> worker 1 --------> ... worker N --------> driver
+//	server --------> worker 1 --------> ... worker N --------> server
 //	         tokens            rows                   answers
 //
 // A chain is made, serves, and ends by Stop or by its first fault; there is no
@@ -83,8 +83,7 @@ type Chain struct {
 	tokens *worker.Worker // the tokenizer
 	words  *infer.Words
 	pipe   atomic.Pointer[pipe]
-	driver *infer.Driver
-	using  sync.Mutex // held while the driver touches the rings
+	server *infer.Server // nil before the stages are joined
 
 	failed   chan struct{} // closed by the first fault
 	failOnce sync.Once
@@ -194,20 +193,14 @@ func deviceName(devices []wire.Device) string {
 
 // Generate answers a prompt, calling emit with the text of each token as it
 // comes; text may be empty while a character is not whole. Without req.Ends the
-// vocabulary's own ids end it. Calls wait for one another.
+// vocabulary's own ids end it. As many calls as there are slots are served at
+// once; see infer.Server.Generate.
 func (c *Chain) Generate(ctx context.Context, req infer.Request, emit func(text string, a wire.Answer) error) (infer.Result, error) {
-	c.using.Lock()
-	defer c.using.Unlock()
-	ctx, cancel := c.within(ctx)
-	defer cancel()
-	if err := context.Cause(ctx); err != nil {
-		return infer.Result{}, c.cause(err)
-	}
 	if req.Ends == nil {
 		req.Ends = c.words.Ends
 	}
 	text := c.words.Text()
-	res, err := c.driver.Generate(ctx, req, func(a wire.Answer) error {
+	res, err := c.server.Generate(ctx, req, func(a wire.Answer) error {
 		return emit(text.Add(a.Token), a)
 	})
 	if err != nil {
@@ -221,7 +214,7 @@ func (c *Chain) Generate(ctx context.Context, req infer.Request, emit func(text 
 
 // Tokenize gives the ids of a text, with what the vocabulary adds by itself.
 func (c *Chain) Tokenize(ctx context.Context, text string) ([]int32, error) {
-	if err := c.words.Check(text, c.cfg.Recipe.Context); err != nil {
+	if err := c.words.Check(text, c.cfg.Recipe.Share()); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
@@ -267,8 +260,9 @@ func (c *Chain) Stop() {
 		close(c.stopping)
 		c.stopWorkers()
 		c.watchers.Wait()
-		c.using.Lock() // Generate has seen the end and returned
-		defer c.using.Unlock()
+		if c.server != nil {
+			c.server.Close(fault.New(fault.RunInterrupted, ""))
+		}
 		c.freeRings()
 		for i := len(c.close) - 1; i >= 0; i-- {
 			_ = c.close[i]() // read-only files: nothing is lost

@@ -10,6 +10,7 @@ import (
 	"muster/internal/event"
 	"muster/internal/fault"
 	"muster/internal/gguf"
+	"muster/internal/infer"
 	"muster/internal/machine"
 	"muster/internal/wire"
 )
@@ -111,39 +112,15 @@ func openModel(m Model) (*gguf.File, error) {
 	return gguf.Read(m.File, info.Size(), m.Name)
 }
 
-// defaultContext is the most that a context left open takes.
-const defaultContext = 4096
-
 // settle fills in what the recipe leaves open and refuses impossible settings
-// by the name of their flag. A chunk never exceeds the context: llama.cpp would
-// cut it down without a word.
+// by the name of their flag.
 func settle(r wire.Recipe, m *gguf.Model) (wire.Recipe, error) {
-	if r.Context == 0 {
-		r.Context = defaultContext
-		if m.ContextTrained > 0 {
-			r.Context = min(m.ContextTrained, defaultContext)
-		}
-	}
-	for _, c := range []struct {
-		field       string
-		value, most int
-	}{
-		{"ctx", r.Context, 1 << 24},
-		{"chunk", r.Chunk, 1 << 16},
-		{"slots", r.Slots, 64},
-	} {
-		if c.value < 1 || c.value > c.most {
-			return r, fault.New(fault.RecipeInvalid, "", "field", c.field, "value", c.value,
-				"want", fmt.Sprintf("give a number from 1 to %d", c.most))
-		}
-	}
 	if most := runtime.NumCPU(); r.Threads < 0 || r.Threads > most {
 		return r, fault.New(fault.RecipeInvalid, "", "field", "threads", "value", r.Threads,
 			"want", fmt.Sprintf("give a number from 1 to %d, the processors of this machine, or 0 to have it measured; more than are free "+
 				"are many times slower than one", most))
 	}
-	r.Chunk = min(r.Chunk, r.Context)
-	return r, nil
+	return infer.SettleRecipe(r, m.ContextTrained)
 }
 
 // checkMemory compares what weights, KV cache and compute buffers will need

@@ -6,11 +6,27 @@ import (
 	"time"
 
 	"muster/internal/arena"
+	"muster/internal/fault"
+	"muster/internal/infer"
 	"muster/internal/shard"
 	"muster/internal/wire"
 )
 
-// pipe carries the driver's records through the outer rings and knows what the
+// serve takes requests until the chain fails or stops.
+func (c *Chain) serve(p infer.Pipe) {
+	ctx, end := context.WithCancelCause(context.Background())
+	c.watchers.Go(func() {
+		select {
+		case <-c.failed:
+			end(c.fault)
+		case <-c.stopping:
+			end(fault.New(fault.RunInterrupted, ""))
+		}
+	})
+	c.server = infer.Serve(ctx, p, infer.Config{Recipe: c.cfg.Recipe, Stages: len(c.stages)})
+}
+
+// pipe carries the server's records through the outer rings and knows what the
 // chain owes.
 type pipe struct {
 	in     *arena.Producer

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"muster/internal/arena"
-	"muster/internal/infer"
 	"muster/internal/wire"
 )
 
@@ -93,7 +92,7 @@ func (c *Chain) closeChildEnds() {
 	}
 }
 
-// join attaches every stage to its rings and the driver to the outer ends.
+// join attaches every stage to its rings and the server to the outer ends.
 func (c *Chain) join(ctx context.Context) error {
 	in, err := c.into[0].Producer()
 	if err != nil {
@@ -124,7 +123,7 @@ func (c *Chain) join(ctx context.Context) error {
 	}
 	p := newPipe(c, in, out)
 	c.pipe.Store(p)
-	c.driver = infer.NewDriver(p, c.cfg.Recipe)
+	c.serve(p)
 	return nil
 }
 
@@ -134,7 +133,7 @@ func end(r *arena.Ring, wait, ring int) wire.RingEnd {
 }
 
 // freeRings gives the leases back and ends the arena. The workers have been
-// reaped and the driver has ended: nobody holds an end.
+// reaped and the server has ended: nobody holds an end.
 func (c *Chain) freeRings() {
 	if p := c.pipe.Load(); p != nil {
 		p.detach()

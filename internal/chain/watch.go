@@ -153,24 +153,3 @@ func (c *Chain) cause(err error) error {
 	}
 	return err
 }
-
-// within is ctx that also ends when the chain fails or stops. The function
-// returned ends it, and returns when its watcher has.
-func (c *Chain) within(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		select {
-		case <-c.failed:
-			cancel(c.fault)
-		case <-c.stopping:
-			cancel(fault.New(fault.RunInterrupted, ""))
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		cancel(nil)
-		<-ended
-	}
-}

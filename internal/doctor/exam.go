@@ -128,8 +128,8 @@ func (e *Exam) unsound() *fault.Fault {
 		what = fmt.Sprintf("rows of %d floats and a vocabulary of %d", e.Width, e.Vocabulary)
 	case e.Layers[0] < 0 || e.Layers[1] <= e.Layers[0]:
 		what = fmt.Sprintf("the layers %d to %d", e.Layers[0], e.Layers[1])
-	case r.Slots < 1 || r.Chunk < 1 || r.Context < LeastContext || r.Context < r.Slots:
-		what = fmt.Sprintf("%d slots, a chunk of %d and a context of %d tokens, where %d are the least", r.Slots, r.Chunk, r.Context, LeastContext)
+	case r.Slots < 1 || r.Chunk < 1 || e.Recipe.Room() < LeastContext || r.Context < r.Slots:
+		what = fmt.Sprintf("%d slots, a chunk of %d and a context of %d tokens, where %d are the least", r.Slots, r.Chunk, e.Recipe.Room(), LeastContext)
 	case e.Verify == nil:
 		what = "nobody to verify the slice"
 	case e.Reference != nil:
@@ -164,10 +164,10 @@ func (e *Exam) strange(ref *probe.Reference) string {
 		if notFinite(p.In)+notFinite(p.Out)+notFinite(p.Logits) > 0 {
 			return fmt.Sprintf("a reference whose %s prompt has numbers that are not finite", p.Prompt.Name)
 		}
-		fits = fits || n <= e.Recipe.Context
+		fits = fits || n <= e.Recipe.Room()
 	}
 	if !fits {
-		return fmt.Sprintf("a reference without a prompt that fits into %d tokens", e.Recipe.Context)
+		return fmt.Sprintf("a reference without a prompt that fits into %d tokens", e.Recipe.Room())
 	}
 	return ""
 }

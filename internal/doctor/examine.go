@@ -105,13 +105,13 @@ func (v *visit) passages() error {
 	ref := v.exam.Reference
 	if ref == nil {
 		v.tell("long text")
-		n := min(v.exam.Recipe.Context, v.exam.Recipe.Chunk+longTokens)
+		n := min(v.exam.Recipe.Room(), v.exam.Recipe.Chunk+longTokens)
 		_, err := v.passage(v.exam.made(n, 1, 1))
 		return err
 	}
 	far, tops := probe.None(), 0
 	for _, p := range ref.Passages {
-		if len(p.Prompt.Tokens) > v.exam.Recipe.Context {
+		if len(p.Prompt.Tokens) > v.exam.Recipe.Room() {
 			continue
 		}
 		v.tell("reference, " + p.Prompt.Name + " prompt")
@@ -159,7 +159,7 @@ func (v *visit) passage(t text) (rows []float32, err error) {
 // reference's first prompt that fits, so that rows are as they are in use, or
 // else the doctor's own.
 func (v *visit) text() text {
-	room := v.exam.Recipe.Context / 2 // a neighbour must fit beside it
+	room := min(v.exam.Recipe.Room(), v.exam.Recipe.Context/2) // a neighbour must fit beside it
 	if ref := v.exam.Reference; ref != nil {
 		for _, p := range ref.Passages {
 			if t := v.exam.input(p); t.len() >= min(room, shortTokens) {

@@ -106,12 +106,24 @@ func (f *filling) whole() bool {
 	return true
 }
 
+// seatsAtOnce is how many slots a record may be of.
+func (f *filling) seatsAtOnce() int {
+	if f.v.exam.Recipe.Deterministic {
+		return 1
+	}
+	return f.v.exam.Recipe.Chunk
+}
+
 // chunk feeds a record of as many tokens as a chunk takes, of one slot after
 // the other.
 func (f *filling) chunk() error {
 	room := f.v.exam.Recipe.Chunk
-	counts := make([]int, len(f.seats))
+	counts, seats := make([]int, len(f.seats)), f.seatsAtOnce()
 	for i := range f.seats {
+		if f.left[i] == 0 || seats == 0 {
+			continue
+		}
+		seats--
 		counts[i] = min(f.left[i], room)
 		f.left[i] -= counts[i]
 		room -= counts[i]
@@ -119,10 +131,10 @@ func (f *filling) chunk() error {
 	return f.record(f.seats, counts, false)
 }
 
-// together feeds the last token of every slot, as many slots in a record as a
-// chunk takes.
+// together feeds the last token of every slot, as many slots in a record as it
+// may be of.
 func (f *filling) together() error {
-	most := f.v.exam.Recipe.Chunk
+	most := f.seatsAtOnce()
 	for at := 0; at < len(f.seats); at += most {
 		seats := f.seats[at:min(at+most, len(f.seats))]
 		ones := make([]int, len(seats))

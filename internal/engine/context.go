@@ -43,6 +43,8 @@ type Context struct {
 
 	chunk, slots, context, outputs int
 
+	alone bool // a batch is of one slot
+
 	next     []int       // per slot: the position its next cell must have
 	rows     []float32   // Middle: room for chunk rows, written by the filter
 	captured int         // floats of rows that the last decode gave
@@ -101,7 +103,7 @@ func newContext(m *Model, p ContextParams, params llama.ContextParams) *Context 
 	return &Context{
 		model: m, role: p.Role,
 		chunk: p.Recipe.Chunk, slots: p.Recipe.Slots, outputs: int(params.NOutputsMax),
-		next: make([]int, p.Recipe.Slots),
+		alone: p.Recipe.Deterministic, next: make([]int, p.Recipe.Slots),
 	}
 }
 
@@ -146,7 +148,8 @@ func (c *Context) open(params llama.ContextParams) error {
 	return nil
 }
 
-// Context is the number of cells the KV cache holds in fact.
+// Context is the number of cells the KV cache holds in fact, those of all slots
+// together.
 func (c *Context) Context() int { return c.context }
 
 // SlotBytes is what a slot's cells take, as llama.cpp would write them out: keys,
@@ -230,7 +233,13 @@ func contextParams(p ContextParams) (llama.ContextParams, error) {
 	c.NThreads, c.NThreadsBatch = int32(r.Threads), int32(r.Threads)
 	c.TypeK, c.TypeV = kv, kv
 	c.FlashAttentionType = flash
-	c.KVUnified = 1 // otherwise batches are regrouped by slot and rows change their order
+	// Otherwise batches are regrouped by slot and rows change their order: with a
+	// cache for each slot, a batch is of one. Where a token's cell lies in a shared
+	// cache depends on what the other slots did, and its place in a sum with it.
+	c.KVUnified = 1
+	if r.Deterministic {
+		c.KVUnified = 0
+	}
 	return c, nil
 }
 

@@ -74,6 +74,9 @@ func (c *Context) check(cells []wire.Cell) error {
 		if cell.Slot < 0 || cell.Slot >= c.slots {
 			return invalid("slot %d of %d", cell.Slot, c.slots)
 		}
+		if c.alone && cell.Slot != cells[0].Slot {
+			return invalid("the slots %d and %d in one batch, with a cache for each", cells[0].Slot, cell.Slot)
+		}
 		if cell.Position != c.next[cell.Slot] {
 			return invalid("position %d of slot %d, which is at %d", cell.Position, cell.Slot, c.next[cell.Slot])
 		}

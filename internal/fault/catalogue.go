@@ -17,6 +17,7 @@ const (
 	Refused     Kind = 9  // the system or a peer said no
 	Interrupted Kind = 10 // somebody asked to stop
 	Unready     Kind = 11 // something else has to come first
+	Busy        Kind = 12 // at its bound of what it does at once
 	Internal    Kind = 70 // a defect of Muster
 )
 
@@ -34,6 +35,7 @@ var kinds = map[Kind]struct {
 	Refused:     {"refused", 403},
 	Interrupted: {"interrupted", 503},
 	Unready:     {"unready", 503},
+	Busy:        {"busy", 429},
 	Internal:    {"internal", 500},
 }
 

@@ -34,6 +34,8 @@ const (
 	RequestPromptInvalid   Code = "request.prompt_invalid"
 	RequestPromptTooLong   Code = "request.prompt_too_long"
 	RequestSamplingInvalid Code = "request.sampling_invalid"
+	RequestQueueFull       Code = "request.queue_full"
+	RequestServiceStopped  Code = "request.service_stopped"
 
 	RecipeInvalid         Code = "recipe.invalid"
 	RecipeContextTooLarge Code = "recipe.context_too_large"

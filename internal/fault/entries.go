@@ -34,6 +34,8 @@ var catalogue = []Entry{
 	{RequestPromptInvalid, Invalid, Never, "the prompt is not UTF-8", "write it in UTF-8, or convert it with iconv"},
 	{RequestPromptTooLong, Invalid, Never, "the prompt has {tokens} tokens, the context holds {context}", "shorten the prompt or raise --ctx"},
 	{RequestSamplingInvalid, Invalid, Never, "{field} cannot be {value}", "{want}"},
+	{RequestQueueFull, Busy, Later, "all {slots} slots are in use and {waiting} requests wait", "ask again in a moment; --slots serves more at once, for memory"},
+	{RequestServiceStopped, Unready, Later, "no new request is taken: the service is stopping", "ask again when it serves; `muster status` shows when that is"},
 
 	{RecipeInvalid, Invalid, Never, "{field} cannot be {value}", "{want}"},
 	{RecipeContextTooLarge, Exhausted, Never, "a context of {context} tokens needs {need} of memory, {available} are free", "lower --ctx, use more workers on more machines, or free memory"},

@@ -13,7 +13,7 @@ import (
 )
 
 // retryAfter is the seconds after which a client that was not let in may ask
-// again: a pool that has all its nodes serves within a few.
+// again: a pool that has all its nodes serves within a few, and a queue moves.
 const retryAfter = 2
 
 // admitted lets requests in while the run holds a live route for every stage,
@@ -54,7 +54,7 @@ type blocker struct {
 // notAdmitted are the codes of a request that was not let in: another one may
 // be, later.
 func notAdmitted(c fault.Code) bool {
-	return c == fault.OrchRequestRefused || strings.HasPrefix(string(c), "admit.")
+	return c == fault.OrchRequestRefused || c == fault.RequestServiceStopped || strings.HasPrefix(string(c), "admit.")
 }
 
 func problem(w http.ResponseWriter, err error, blockers []admit.Blocker) {
@@ -64,6 +64,8 @@ func problem(w http.ResponseWriter, err error, blockers []admit.Blocker) {
 	p.Error.Message, p.Error.Code, p.Error.Hint, p.Error.Type = f.Error(), string(f.Code), f.Hint(), "invalid_request_error"
 	if notAdmitted(f.Code) {
 		status = http.StatusServiceUnavailable
+	}
+	if status == http.StatusTooManyRequests || notAdmitted(f.Code) {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	}
 	if status >= http.StatusInternalServerError {

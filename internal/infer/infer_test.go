@@ -8,109 +8,56 @@ import (
 	"slices"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"muster/internal/fault"
 	"muster/internal/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// fakePipe is a chain whose model answers with position + 100.
-type fakePipe struct {
-	sent    []wire.Record
-	answers chan wire.Record
-	fail    error // of Receive
-	mute    bool  // answers nothing
-}
-
-func newFakePipe() *fakePipe { return &fakePipe{answers: make(chan wire.Record, 64)} }
-
-func (p *fakePipe) Send(ctx context.Context, r *wire.Record) error {
-	kept := *r
-	kept.Items, kept.Tokens = slices.Clone(r.Items), slices.Clone(r.Tokens)
-	p.sent = append(p.sent, kept)
-	out := wire.Record{Sequence: r.Sequence, Kind: wire.KindAnswers, Items: kept.Items}
-	for _, it := range r.Items {
-		if it.Marks&wire.MarkAnswer != 0 {
-			out.Answers = append(out.Answers, wire.Answer{Token: it.Position + int32(it.Count) + 100})
-		}
-	}
-	if p.mute {
-		return nil
-	}
-	select {
-	case p.answers <- out:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (p *fakePipe) Receive(ctx context.Context, r *wire.Record) error {
-	if p.fail != nil {
-		return p.fail
-	}
-	select {
-	case *r = <-p.answers:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func recipe() wire.Recipe { return wire.Recipe{Context: 16, Slots: 1, Chunk: 4} }
-
-func prompt(n int) []int32 {
-	p := make([]int32, n)
-	for i := range p {
-		p[i] = int32(i + 1)
-	}
-	return p
-}
-
 func TestPromptGoesInChunksAndIsAnsweredOnce(t *testing.T) {
 	p := newFakePipe()
-	d := NewDriver(p, recipe())
+	s := serve(t, p, Config{Recipe: recipe(1)})
 	var got []int32
-	res, err := d.Generate(t.Context(), Request{Prompt: prompt(10), Sampling: Greedy(), MaxTokens: 3}, func(a wire.Answer) error {
+	res, err := s.Generate(t.Context(), Request{Prompt: prompt(10), Sampling: Greedy(), MaxTokens: 3}, func(a wire.Answer) error {
 		got = append(got, a.Token)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	drained(t, s)
 	if want := []int32{110, 111, 112}; !slices.Equal(res.Tokens, want) || !slices.Equal(got, want) {
 		t.Errorf("tokens %v, told %v, want %v", res.Tokens, got, want)
 	}
-	if res.Finish != Length || res.Decoded != 2 {
-		t.Errorf("finish %s after %d steps", res.Finish, res.Decoded)
+	if res.Finish != Length || res.Decoded != 2 || res.Prompted != 10 {
+		t.Errorf("%+v", res)
 	}
 	var counts []int
-	for i, r := range p.sent {
+	sent := p.records()
+	for i, r := range sent {
 		counts = append(counts, r.Items[0].Count)
-		if r.Sequence != uint64(i) {
-			t.Errorf("record %d has sequence %d", i, r.Sequence)
+		if r.Sequence != uint64(i) || r.ID != uint64(i+1) {
+			t.Errorf("record %d has sequence %d and id %d", i, r.Sequence, r.ID)
 		}
 	}
 	if want := []int{4, 4, 2, 1, 1, 0}; !slices.Equal(counts, want) {
-		t.Errorf("batches of %v, want %v", counts, want)
+		t.Fatalf("batches of %v, want %v", counts, want)
+	}
+	if !slices.Equal(sent[1].Tokens, []int32{5, 6, 7, 8}) || !slices.Equal(sent[3].Tokens, []int32{110}) {
+		t.Errorf("tokens %v and %v were sent", sent[1].Tokens, sent[3].Tokens)
 	}
 	var open wire.SlotOpen
-	if err := json.Unmarshal(p.sent[0].Items[0].Extra, &open); err != nil || !slices.Equal(open.Prompt, prompt(10)) {
+	if err := json.Unmarshal(sent[0].Items[0].Extra, &open); err != nil || !slices.Equal(open.Prompt, prompt(10)) {
 		t.Errorf("opened with %+v, %v", open, err)
 	}
-	if last := p.sent[5].Items[0]; last.Marks != wire.MarkEnd || last.Position != 12 {
+	if last := sent[5].Items[0]; last.Marks != wire.MarkEnd || last.Position != 12 {
 		t.Errorf("ended with %+v", last)
 	}
 }
 
 func TestEndOfGenerationIsNotAToken(t *testing.T) {
-	p := newFakePipe()
-	d := NewDriver(p, recipe())
-	res, err := d.Generate(t.Context(), Request{
+	s := serve(t, newFakePipe(), Config{Recipe: recipe(1)})
+	res, err := s.Generate(t.Context(), Request{
 		Prompt: prompt(2), Sampling: Greedy(), Ends: func(id int32) bool { return id == 104 },
-	}, func(wire.Answer) error { return nil })
+	}, ignore)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,28 +66,31 @@ func TestEndOfGenerationIsNotAToken(t *testing.T) {
 	}
 }
 
-func TestAFullContextEndsWithLength(t *testing.T) {
-	p := newFakePipe()
-	d := NewDriver(p, recipe())
-	res, err := d.Generate(t.Context(), Request{Prompt: prompt(14), Sampling: Greedy()}, func(wire.Answer) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Positions 14 and 15 are fed; the token after 15 is told and has no place.
-	if want := []int32{114, 115, 116}; !slices.Equal(res.Tokens, want) || res.Finish != Length {
-		t.Errorf("tokens %v finish %s", res.Tokens, res.Finish)
+func TestAFullSlotEndsWithLength(t *testing.T) {
+	for _, slots := range []int{1, 3} { // a slot's share is 16 either way
+		s := serve(t, newFakePipe(), Config{Recipe: recipe(slots)})
+		res, err := s.Generate(t.Context(), Request{Prompt: prompt(14), Sampling: Greedy()}, ignore)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Positions 14 and 15 are fed; the token after 15 is told and has no place.
+		if want := []int32{114, 115, 116}; !slices.Equal(res.Tokens, want) || res.Finish != Length {
+			t.Errorf("%d slots: tokens %v finish %s", slots, res.Tokens, res.Finish)
+		}
 	}
 }
 
 func TestGenerationsOfASlotDiffer(t *testing.T) {
 	p := newFakePipe()
-	d := NewDriver(p, recipe())
+	s := serve(t, p, Config{Recipe: recipe(1)})
 	for range 2 {
-		if _, err := d.Generate(t.Context(), Request{Prompt: prompt(1), Sampling: Greedy(), MaxTokens: 1}, func(wire.Answer) error { return nil }); err != nil {
+		if _, err := s.Generate(t.Context(), Request{Prompt: prompt(1), Sampling: Greedy(), MaxTokens: 1}, ignore); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if a, b := p.sent[0].Items[0].Generation, p.sent[2].Items[0].Generation; a == 0 || b <= a {
+	drained(t, s)
+	sent := p.records()
+	if a, b := sent[0].Items[0].Generation, sent[2].Items[0].Generation; a == 0 || b <= a {
 		t.Errorf("generations %d and %d", a, b)
 	}
 }
@@ -160,56 +110,65 @@ func TestRequestsThatCannotBe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newFakePipe()
-			_, err := NewDriver(p, recipe()).Generate(t.Context(), c.req, func(wire.Answer) error { return nil })
+			_, err := serve(t, p, Config{Recipe: recipe(2)}).Generate(t.Context(), c.req, ignore)
 			if !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
-			if len(p.sent) > 0 {
-				t.Errorf("%d records were sent", len(p.sent))
+			if len(p.records()) > 0 {
+				t.Errorf("%d records were sent", len(p.records()))
 			}
 		})
 	}
 }
 
 func TestAFaultOfThePipeEndsTheAnswer(t *testing.T) {
-	p := newFakePipe()
-	p.fail = fault.New(fault.WorkerKilled, "worker 2", "signal", "SIGKILL")
-	_, err := NewDriver(p, recipe()).Generate(t.Context(), Request{Prompt: prompt(9), Sampling: Greedy()}, func(wire.Answer) error {
-		t.Error("a token was told")
-		return nil
-	})
-	if !errors.Is(err, fault.WorkerKilled) {
-		t.Fatalf("got %v", err)
+	killed := fault.New(fault.WorkerKilled, "worker 2", "signal", "SIGKILL")
+	for name, p := range map[string]*fakePipe{
+		"while it receives": {fail: killed, answers: make(chan wire.Record, 64)},
+		"while it sends":    {refuse: killed, answers: make(chan wire.Record, 64)},
+	} {
+		s := serve(t, p, Config{Recipe: recipe(1)})
+		for range 2 { // the second one finds the server ended
+			_, err := s.Generate(t.Context(), Request{Prompt: prompt(9), Sampling: Greedy()}, func(wire.Answer) error {
+				t.Error("a token was told")
+				return nil
+			})
+			if !errors.Is(err, fault.WorkerKilled) || !errors.Is(s.Failed(), fault.WorkerKilled) {
+				t.Errorf("%s: got %v, the server's end is %v", name, err, s.Failed())
+			}
+		}
 	}
 }
 
-func TestTheContextEndsAnAnswerThatIsOwed(t *testing.T) {
+// Answers that are not those to what was sent end the server: nothing of them
+// may be told as a token.
+func TestAnswersToSomethingElseEndTheServer(t *testing.T) {
+	for name, alter := range map[string]func(*wire.Record){
+		"another slot":       func(r *wire.Record) { r.Items[0].Slot++ },
+		"another generation": func(r *wire.Record) { r.Items[0].Generation++ },
+		"another kind":       func(r *wire.Record) { r.Kind = wire.KindTokens },
+		"an item less":       func(r *wire.Record) { r.Items = nil },
+		"an end":             func(r *wire.Record) { r.Items[0].Marks |= wire.MarkEnd },
+		"no answer":          func(r *wire.Record) { r.Items[0].Marks, r.Answers = 0, nil },
+	} {
+		p := newFakePipe()
+		p.alter = alter
+		_, err := serve(t, p, Config{Recipe: recipe(1)}).Generate(t.Context(), Request{Prompt: prompt(1), Sampling: Greedy()}, ignore)
+		if !errors.Is(err, fault.StageRecordInvalid) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestTheServersContextEndsAnAnswerThatIsOwed(t *testing.T) {
 	p := newFakePipe()
-	p.mute = true
+	p.gate = make(chan struct{})
 	ctx, cancel := context.WithCancelCause(t.Context())
+	s := Serve(ctx, p, Config{Recipe: recipe(1)})
+	defer s.Close(errOver)
 	cause := errors.New("asked to stop")
 	go cancel(cause)
-	if _, err := NewDriver(p, recipe()).Generate(ctx, Request{Prompt: prompt(3), Sampling: Greedy()}, nil); !errors.Is(err, cause) {
+	if _, err := s.Generate(t.Context(), Request{Prompt: prompt(3), Sampling: Greedy()}, ignore); !errors.Is(err, cause) {
 		t.Fatalf("got %v", err)
-	}
-}
-
-func TestTextHoldsBackPartsOfCharacters(t *testing.T) {
-	euro := []byte("€")
-	text := NewText([][]byte{[]byte("a"), euro[:1], euro[1:], {0xff}})
-	var got []string
-	for _, id := range []int32{0, 1, 2, 1, 0, 3, 99, -1} {
-		got = append(got, text.Add(id))
-	}
-	want := []string{"a", "", "€", "", "\uFFFDa", "\uFFFD", "", ""}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	text.Add(1)
-	if end := text.End(); end != "\uFFFD" {
-		t.Errorf("the unfinished end is %q", end)
-	}
-	if end := text.End(); end != "" {
-		t.Errorf("ended twice with %q", end)
 	}
 }

@@ -27,6 +27,7 @@ import (
 const (
 	mostNodes   = 256 // a stage has a layer at least, and no model has more
 	formWithin  = 30 * time.Second
+	drainWithin = time.Second     // who closes a pool has had the answers
 	stopWithin  = 3 * time.Second // a run that ends in order
 	leaveWithin = 3 * time.Second // a node that was told to
 	closeWithin = 5 * time.Second
@@ -113,7 +114,7 @@ func (p *Pool) start(ctx context.Context) error {
 		Key: keys[0], DataDir: p.folder("orchestrator"), Listen: "127.0.0.1:0", Version: p.cfg.Version,
 		Pool: store.Pool{Name: "local", Nodes: nodes}, Model: p.cfg.Model, Recipe: p.cfg.Recipe,
 		Stages: [2]int{p.cfg.Nodes, p.cfg.Nodes}, Cuts: p.cfg.Cuts,
-		Profile: "local", Policy: orch.Policy{Formation: formWithin, Once: true},
+		Profile: "local", Policy: orch.Policy{Formation: formWithin, Once: true}, Drain: drainWithin,
 		Engine: p.cfg.Engine, Binary: p.cfg.Binary, Tell: p.hear, Log: p.cfg.Log,
 	})
 	if err != nil {

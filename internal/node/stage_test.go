@@ -171,9 +171,13 @@ func (r *trialRun) tell(n int) []int32 {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), wait)
 	defer cancel()
-	d := infer.NewDriver(r.pipe, recipe)
-	res, err := d.Generate(ctx, infer.Request{Prompt: []int32{1, 300, 301, 302, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}, Sampling: infer.Greedy(), MaxTokens: n},
+	s := infer.Serve(ctx, r.pipe, infer.Config{Recipe: recipe, Stages: len(r.nodes)})
+	defer s.Close(context.Canceled)
+	res, err := s.Generate(ctx, infer.Request{Prompt: []int32{1, 300, 301, 302, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}, Sampling: infer.Greedy(), MaxTokens: n},
 		func(wire.Answer) error { return nil })
+	if err == nil {
+		err = s.Drain(ctx)
+	}
 	if err != nil {
 		r.t.Fatal(err)
 	}

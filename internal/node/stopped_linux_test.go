@@ -52,7 +52,9 @@ func TestAStoppedWorkerThatOwesAStepEndsItsStage(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	asked := make(chan error, 1)
 	go func() {
-		_, err := infer.NewDriver(r.pipe, recipe).Generate(ctx, infer.Request{Prompt: []int32{1, 300}, Sampling: infer.Greedy(), MaxTokens: 3},
+		s := infer.Serve(ctx, r.pipe, infer.Config{Recipe: recipe})
+		defer s.Close(context.Canceled)
+		_, err := s.Generate(ctx, infer.Request{Prompt: []int32{1, 300}, Sampling: infer.Greedy(), MaxTokens: 3},
 			func(wire.Answer) error { return nil })
 		asked <- err
 	}()

@@ -53,6 +53,7 @@ type Config struct {
 	Policy   Policy
 	Settings run.Settings // deadlines of a run's phases
 	Step     StepBounds
+	Drain    time.Duration // how long Stop and Complete let running answers go on; 0: 10 s
 
 	Engine string // folder of the llama.cpp libraries
 	Binary string // muster-worker, for the tokenizer
@@ -94,6 +95,9 @@ func (c *Config) settle() (figures, error) {
 	}
 	if c.Step.Factor <= 0 {
 		c.Step.Factor = 20
+	}
+	if c.Drain <= 0 {
+		c.Drain = drainWithin
 	}
 	if c.Tell == nil {
 		c.Tell = func(event.Event) {}

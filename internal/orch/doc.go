@@ -4,7 +4,7 @@
 //
 //	nodes ── Hello, Report ─► control ─┐                     ┌─► Ping, Peers, DialBack
 //	swim ──── state of each ─► member ─┤                     ├─► Provision, TearDown
-//	answers of what was asked ─────────┼─► mailbox ──effects─┼─► edges, driver: session
+//	answers of what was asked ─────────┼─► mailbox ──effects─┼─► edges, server: session
 //	requests ── Status, Stop, ... ─────┘  gate, run, plan    └─► journal: store, Tell
 //
 // The mailbox is one goroutine. It owns the states of core/gate and core/run,
@@ -19,7 +19,9 @@
 //	   │                                  every StageReady, both edges joined
 //	RunEnded ◄─ TornDown of each ◄─ outcome, once ◄─ serving ◄─────────┘
 //
-// A request that runs when its run ends gets the run's fault. After a fault the
+// Requests are served together, as many as the recipe has slots (infer.Server);
+// the others wait, up to a bound. One that runs when its run ends gets the run's
+// fault; Stop and Complete wait for it first, for a while. After a fault the
 // gate forms the pool again, and by policy the next run, once every node has
 // freed what it held.
 //

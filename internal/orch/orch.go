@@ -24,6 +24,7 @@ import (
 
 // How long the parts of an orchestrator may take to end.
 const (
+	drainWithin = 10 * time.Second // for the answers that run
 	stopWithin  = 15 * time.Second // a run's teardown has a deadline of its own
 	leaveWithin = time.Second
 	closeWithin = 5 * time.Second
@@ -82,7 +83,7 @@ func Run(ctx context.Context, cfg Config, started func(*Orch)) error {
 		err = o.Err()
 	}
 	after := context.WithoutCancel(ctx)
-	ending, cancel := context.WithTimeout(after, stopWithin)
+	ending, cancel := context.WithTimeout(after, o.cfg.Drain+stopWithin)
 	defer cancel()
 	stopped := o.Stop(ending, false)
 	return errors.Join(err, stopped, o.Close(after))

@@ -108,9 +108,33 @@ func TestACompletedRunIsFollowedOnRequest(t *testing.T) {
 	}
 }
 
-// Stop in the middle of an answer ends the request with that, in time.
-func TestStopEndsARequest(t *testing.T) {
+// Stop in the middle of an answer lets it end, and takes no other meanwhile.
+func TestStopLetsARunningAnswerEnd(t *testing.T) {
 	w := newWorld(t, 2).boot()
+	w.serving(id.RunID{})
+	stopped := make(chan error, 1)
+	refused := make(chan error, 1)
+	err := w.strike(func() {
+		go func() { stopped <- w.Stop(context.WithoutCancel(t.Context()), false) }()
+		until(t, "the draining", func() bool {
+			s := w.session.Load()
+			return s == nil || s.draining.Load()
+		})
+		_, _, err := w.say(1)
+		refused <- err
+	})
+	if err != nil {
+		t.Errorf("the running answer ended with %v", err)
+	}
+	mustFault(t, <-refused, fault.RequestServiceStopped)
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+// An answer that goes on for longer than the stop may wait ends with the run.
+func TestStopEndsAnAnswerThatTakesTooLong(t *testing.T) {
+	w := newWorld(t, 2, func(c *Config) { c.Drain = 50 * time.Millisecond }).boot()
 	w.serving(id.RunID{})
 	stopped := make(chan error, 1)
 	err := w.strike(func() { stopped <- w.Stop(context.WithoutCancel(t.Context()), false) })

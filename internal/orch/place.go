@@ -52,7 +52,7 @@ func (m *mailbox) place(k run.Key) {
 func (m *mailbox) planOf(nodes []plan.Node) (plan.Plan, error) {
 	r := m.o.model.recipe
 	c := plan.Constraints{
-		Context: r.Context, Slots: 1, ReservePerMil: reservePerMil, Least: m.o.cfg.Stages[0], Most: m.o.cfg.Stages[1],
+		Context: r.Share(), Slots: r.Slots, ReservePerMil: reservePerMil, Least: m.o.cfg.Stages[0], Most: m.o.cfg.Stages[1],
 	}
 	parts, err := m.o.model.parted(m.o.cfg.Cuts)
 	if err != nil {

@@ -18,29 +18,51 @@ import (
 // ended.
 const causeWithin = 3 * time.Second
 
-// session serves requests through the chain of one run, one after the other.
+// session serves requests through the chain of one run, as many at once as
+// there are slots.
 type session struct {
-	key     run.Key
-	pipe    *owingPipe
-	arrival *edge.Arrival
-	driver  *infer.Driver
-	turn    chan struct{} // one token: who holds it uses the driver
-	run     admit.Run
-	ended   context.Context // ends with the run's outcome as its cause
+	key      run.Key
+	pipe     *owingPipe
+	arrival  *edge.Arrival
+	server   *infer.Server
+	run      admit.Run
+	ended    context.Context // ends with the run's outcome as its cause
+	draining atomic.Bool     // no new request is let in
 }
 
 func newSession(o *Orch, l *lead, p *edge.Pipe, r admit.Run) *session {
 	s := &session{
-		key: l.key, run: r, pipe: &owingPipe{Pipe: p}, arrival: l.arrival, turn: make(chan struct{}, 1), ended: l.live,
+		key: l.key, run: r, pipe: &owingPipe{Pipe: p}, arrival: l.arrival, ended: l.live,
 	}
-	s.driver = infer.NewDriver(s.pipe, o.model.recipe)
+	s.server = infer.Serve(l.live, s.pipe, infer.Config{Recipe: o.model.recipe, Stages: len(l.stages)})
+	o.tasks.Go(func() { o.watchServer(s) })
 	return s
 }
 
-// close waits for the request that runs, which ends with the run, and lets go
-// of the edges.
+// watchServer ends the run whose chain did not answer: its slots are in doubt.
+func (o *Orch) watchServer(s *session) {
+	<-s.server.Done()
+	if s.ended.Err() == nil {
+		o.post(generationFailed{key: s.key, err: s.server.Failed()})
+	}
+}
+
+// drain lets the requests that run be answered to their end, for as long as the
+// configuration says, and lets no new one in.
+func (o *Orch) drain(ctx context.Context) {
+	s := o.session.Load()
+	if s == nil {
+		return
+	}
+	s.draining.Store(true)
+	ctx, cancel := context.WithTimeout(ctx, o.cfg.Drain)
+	defer cancel()
+	_ = s.server.Drain(ctx) // what has not ended by then ends with the run
+}
+
+// close ends the requests, which end with the run, and lets go of the edges.
 func (s *session) close() {
-	s.turn <- struct{}{}
+	s.server.Close(context.Cause(s.ended))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = s.pipe.Close(ctx) // the run has ended: nobody reads what it was
@@ -60,6 +82,9 @@ type Request struct {
 // that every request is let in by.
 func (o *Orch) Admitted(ctx context.Context) ([]admit.Blocker, error) {
 	s := o.session.Load()
+	if s != nil && s.draining.Load() {
+		return []admit.Blocker{{Fault: fault.New(fault.RequestServiceStopped, component)}}, nil
+	}
 	if s != nil && o.words.Load() != nil && s.ended.Err() == nil {
 		return o.tracker.Admitted(s.run), nil
 	}
@@ -76,12 +101,15 @@ func (o *Orch) ModelName() string { return o.model.name }
 
 // Generate answers a prompt, calling emit with the text of each token as it
 // comes; text may be empty while a character is not whole, and a last call with
-// the token -1 brings what is left. Requests wait for one another. One that is
-// given up by ctx or by an error of emit ends at its next token, and leaves the
-// run as it is.
+// the token -1 brings what is left. As many requests as the recipe has slots are
+// served at once, the others wait for one another. One that is given up by ctx
+// or by an error of emit frees its slot within two steps, and leaves the run and
+// the other requests as they are. An emit that blocks holds up its own request
+// alone.
 //
 // Faults: orch.request_refused where no run is serving, those of the request
-// family, run.interrupted where ctx ended, and the fault of the run.
+// family, among them request.queue_full, run.interrupted where ctx ended, and
+// the fault of the run.
 func (o *Orch) Generate(ctx context.Context, r Request, emit func(text string, a wire.Answer) error) (infer.Result, error) {
 	blockers, err := o.Admitted(ctx)
 	if err != nil {
@@ -96,7 +124,7 @@ func (o *Orch) Generate(ctx context.Context, r Request, emit func(text string, a
 	}
 	prompt := r.Tokens
 	if prompt == nil {
-		err = w.Check(r.Prompt, o.model.recipe.Context)
+		err = w.Check(r.Prompt, o.model.recipe.Share())
 		if err != nil {
 			return infer.Result{}, err
 		}
@@ -104,43 +132,25 @@ func (o *Orch) Generate(ctx context.Context, r Request, emit func(text string, a
 			return infer.Result{}, err
 		}
 	}
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return infer.Result{}, givenUp(ctx)
-	case <-s.ended.Done():
-		return infer.Result{}, context.Cause(s.ended)
-	}
-	return o.generate(ctx, s, w, infer.Request{Prompt: prompt, Sampling: r.Sampling, MaxTokens: r.MaxTokens}, emit)
+	return o.generate(ctx, s, w, infer.Request{Prompt: prompt, Sampling: r.Sampling, MaxTokens: r.MaxTokens, Ends: w.Ends}, emit)
 }
 
-// generate drives the chain to the request's end even where its client has
-// gone, since a driver that is stopped in the middle leaves the slots in doubt.
 func (o *Orch) generate(ctx context.Context, s *session, w *infer.Words, req infer.Request, emit func(string, wire.Answer) error) (infer.Result, error) {
-	if s.ended.Err() != nil {
-		return infer.Result{}, context.Cause(s.ended)
-	}
-	var gone atomic.Bool
-	defer context.AfterFunc(ctx, func() { gone.Store(true) })()
 	var refused error
-	req.Ends = func(id int32) bool { return gone.Load() || w.Ends(id) }
 	text := w.Text()
-	res, err := s.driver.Generate(s.ended, req, func(a wire.Answer) error {
-		if refused = emit(text.Add(a.Token), a); refused != nil {
-			gone.Store(true)
-		}
-		return nil
+	res, err := s.server.Generate(ctx, req, func(a wire.Answer) error {
+		refused = emit(text.Add(a.Token), a)
+		return refused
 	})
 	switch {
-	case err != nil && isOfRequest(err):
-		return res, err
-	case err != nil:
-		return res, o.whyEnded(s, err)
 	case refused != nil:
 		return res, refused
-	case ctx.Err() != nil:
+	case err != nil && s.server.Failed() != nil:
+		return res, whyEnded(s, err)
+	case err != nil && ctx.Err() != nil:
 		return res, givenUp(ctx)
+	case err != nil:
+		return res, err
 	}
 	if rest := text.End(); rest != "" {
 		return res, emit(rest, wire.Answer{Token: -1})
@@ -148,31 +158,18 @@ func (o *Orch) generate(ctx context.Context, s *session, w *infer.Words, req inf
 	return res, nil
 }
 
-// isOfRequest reports whether a request was refused before any of it was sent.
-func isOfRequest(err error) bool {
-	for _, code := range []fault.Code{fault.RequestPromptEmpty, fault.RequestPromptTooLong, fault.RequestSamplingInvalid} {
-		if errors.Is(err, code) {
-			return true
-		}
-	}
-	return false
-}
-
 func givenUp(ctx context.Context) error {
 	return fault.New(fault.RunInterrupted, component).Because(context.Cause(ctx))
 }
 
-// generationFailed: the chain did not answer a request to its end.
+// generationFailed: the chain does not answer.
 type generationFailed struct {
 	key run.Key
 	err error
 }
 
-// whyEnded ends the run, whose slots are in doubt, and returns its first cause.
-func (o *Orch) whyEnded(s *session, err error) error {
-	if s.ended.Err() == nil {
-		o.post(generationFailed{key: s.key, err: err})
-	}
+// whyEnded is the first cause of the end of the run whose chain failed with err.
+func whyEnded(s *session, err error) error {
 	t := time.NewTimer(causeWithin)
 	defer t.Stop()
 	select {

@@ -10,9 +10,11 @@ import (
 	"muster/internal/wire/controlpb"
 )
 
-// Stop ends the run that is under way, waits until it is torn down, and forms
+// Stop lets the answers that run end, within Config.Drain, while new requests are
+// refused. Then it ends the run that is under way, waits until it is torn down, and forms
 // no other until Form. With leave it then tells every node to leave.
 func (o *Orch) Stop(ctx context.Context, leave bool) error {
+	o.drain(ctx)
 	if err := o.endRun(ctx, func(m *mailbox) {
 		m.wanted = false
 		m.stepRun(run.StopAsked{Key: m.run.Key})
@@ -22,9 +24,10 @@ func (o *Orch) Stop(ctx context.Context, leave bool) error {
 	return o.dismiss(ctx)
 }
 
-// Complete ends the run that is serving as one that did its work, waits until
-// it is torn down, and forms no other until Form.
+// Complete lets the answers that run end, as Stop does, ends the run that is
+// serving as one that did its work, waits until it is torn down, and forms no other until Form.
 func (o *Orch) Complete(ctx context.Context) error {
+	o.drain(ctx)
 	return o.endRun(ctx, func(m *mailbox) {
 		m.wanted = false
 		m.stepRun(run.CompletionAsked{Key: m.run.Key})

@@ -173,7 +173,7 @@ func (f *Facts) bodySize() int64 {
 func (p *Probe) Fits(r wire.Recipe) bool {
 	own := p.Recipe
 	return r.KVType == own.KVType && r.FlashAttention == own.FlashAttention && r.Repack == own.Repack &&
-		r.Context >= len(p.Prompts[0].Tokens)
+		r.Room() >= len(p.Prompts[0].Tokens)
 }
 
 // Source is the probe's file, and its bytes.

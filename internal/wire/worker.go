@@ -98,6 +98,19 @@ type Recipe struct {
 	FlashAttention string `json:"flash_attention"` // "auto", "on", "off"
 	Repack         bool   `json:"repack"`          // let the engine repack weights (extra buffers)
 	GPULayers      int    `json:"gpu_layers"`      // layers offloaded; 0 computes on the CPU
+	Deterministic  bool   `json:"deterministic"`   // a batch is of one slot, and each slot has cells of its own
+}
+
+// Share is how many tokens one slot may hold, of prompt and answer together: the
+// slots have even parts of the context, so that none can take another's.
+func (r Recipe) Share() int { return r.Context / max(1, r.Slots) }
+
+// Room is how many tokens one slot can hold while the others are empty.
+func (r Recipe) Room() int {
+	if r.Deterministic { // its cells are its own
+		return r.Share()
+	}
+	return r.Context
 }
 
 // LoadKind says what a worker is to hold.

@@ -20,6 +20,7 @@ func RecipeDigest(r wire.Recipe) Digest {
 	e.text(r.FlashAttention)
 	e.flag(r.Repack)
 	e.signed(int64(r.GPULayers))
+	e.flag(r.Deterministic)
 	return sha256.Sum256(e.b)
 }
 

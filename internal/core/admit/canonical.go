@@ -12,7 +12,7 @@ import (
 // length as a number; a bool as one byte.
 const (
 	reportForm  = "muster capability report 1\n"
-	recipeForm  = "muster recipe 1\n"
+	recipeForm  = "muster recipe 2\n"
 	backendForm = "muster backend 1\n"
 )
 

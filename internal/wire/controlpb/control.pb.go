@@ -3079,8 +3079,10 @@ type Recipe struct {
 	FlashAttention string `protobuf:"bytes,6,opt,name=flash_attention,json=flashAttention,proto3" json:"flash_attention,omitempty"`
 	Repack         bool   `protobuf:"varint,7,opt,name=repack,proto3" json:"repack,omitempty"`
 	GpuLayers      uint32 `protobuf:"varint,8,opt,name=gpu_layers,json=gpuLayers,proto3" json:"gpu_layers,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// A batch is of one slot, and each slot has cells of its own.
+	Deterministic bool `protobuf:"varint,9,opt,name=deterministic,proto3" json:"deterministic,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Recipe) Reset() {
@@ -3167,6 +3169,13 @@ func (x *Recipe) GetGpuLayers() uint32 {
 		return x.GpuLayers
 	}
 	return 0
+}
+
+func (x *Recipe) GetDeterministic() bool {
+	if x != nil {
+		return x.Deterministic
+	}
+	return false
 }
 
 // EdgeSpec is one end of an edge.
@@ -3736,7 +3745,7 @@ const file_control_proto_rawDesc = "" +
 	"\x04path\x18\x02 \x01(\tR\x04path\"0\n" +
 	"\x06Layers\x12\x14\n" +
 	"\x05start\x18\x01 \x01(\rR\x05start\x12\x10\n" +
-	"\x03end\x18\x02 \x01(\rR\x03end\"\xe1\x01\n" +
+	"\x03end\x18\x02 \x01(\rR\x03end\"\x87\x02\n" +
 	"\x06Recipe\x12\x18\n" +
 	"\acontext\x18\x01 \x01(\rR\acontext\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\rR\x05slots\x12\x14\n" +
@@ -3746,7 +3755,8 @@ const file_control_proto_rawDesc = "" +
 	"\x0fflash_attention\x18\x06 \x01(\tR\x0eflashAttention\x12\x16\n" +
 	"\x06repack\x18\a \x01(\bR\x06repack\x12\x1d\n" +
 	"\n" +
-	"gpu_layers\x18\b \x01(\rR\tgpuLayers\"Z\n" +
+	"gpu_layers\x18\b \x01(\rR\tgpuLayers\x12$\n" +
+	"\rdeterministic\x18\t \x01(\bR\rdeterministic\"Z\n" +
 	"\bEdgeSpec\x12\x17\n" +
 	"\aedge_id\x18\x01 \x01(\fR\x06edgeId\x12\x17\n" +
 	"\apeer_id\x18\x02 \x01(\fR\x06peerId\x12\x1c\n" +

@@ -97,6 +97,7 @@ func RecipeOf(r wire.Recipe) *Recipe {
 		FlashAttention: r.FlashAttention,
 		Repack:         r.Repack,
 		GpuLayers:      uint32(r.GPULayers),
+		Deterministic:  r.Deterministic,
 	}
 }
 
@@ -111,6 +112,7 @@ func (m *Recipe) Wire() wire.Recipe {
 		FlashAttention: m.GetFlashAttention(),
 		Repack:         m.GetRepack(),
 		GPULayers:      int(m.GetGpuLayers()),
+		Deterministic:  m.GetDeterministic(),
 	}
 }
 

@@ -33,7 +33,8 @@ func TestRecipesCross(t *testing.T) {
 		sent := wire.Recipe{
 			Context: figure.Draw(t, "context"), Slots: figure.Draw(t, "slots"), Chunk: figure.Draw(t, "chunk"),
 			Threads: figure.Draw(t, "threads"), GPULayers: figure.Draw(t, "layers"), Repack: rapid.Bool().Draw(t, "repack"),
-			KVType: rapid.String().Draw(t, "type"), FlashAttention: rapid.String().Draw(t, "attention"),
+			Deterministic: rapid.Bool().Draw(t, "deterministic"),
+			KVType:        rapid.String().Draw(t, "type"), FlashAttention: rapid.String().Draw(t, "attention"),
 		}
 		var got controlpb.Recipe
 		crossed(t, controlpb.RecipeOf(sent), &got)

@@ -164,13 +164,10 @@ func backend(s *orch.Orch, data string) gateway.Backend {
 			}
 			res, err := s.Generate(ctx, orch.Request{Prompt: p.Prompt, Sampling: p.Sampling, MaxTokens: p.MaxTokens},
 				func(text string, _ wire.Answer) error { return emit(text) })
-			if err != nil {
-				return gateway.Done{}, err
-			}
 			return gateway.Done{
 				Tokens: res.Tokens, PromptTokens: res.Prompted, FinishReason: string(res.Finish),
 				TTFTMS: millis(res.FirstToken), TokensPerSecond: perSecond(res),
-			}, nil
+			}, err
 		},
 	}
 }

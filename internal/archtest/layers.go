@@ -74,15 +74,16 @@ var places = map[string]layer{
 
 // sameLayer lists the imports allowed within a layer.
 var sameLayer = map[string][]string{
-	"internal/core/admit": {"internal/core/probe", "internal/wire"},
-	"internal/event":      {"internal/id", "internal/fault"},
-	"internal/fetch":      {"internal/machine"},
-	"internal/gateway":    {"internal/gateway/openai"},
-	"internal/local":      {"internal/orch"},
-	"internal/preset":     {"internal/process"},
-	"internal/reports":    {"internal/doctor"},
-	"internal/store":      {"internal/process"},
-	"internal/weights":    {"internal/machine"},
+	"internal/core/admit":     {"internal/core/probe", "internal/wire"},
+	"internal/event":          {"internal/id", "internal/fault"},
+	"internal/fetch":          {"internal/machine"},
+	"internal/gateway":        {"internal/gateway/openai"},
+	"internal/gateway/openai": {"internal/wire"},
+	"internal/local":          {"internal/orch"},
+	"internal/preset":         {"internal/process"},
+	"internal/reports":        {"internal/doctor"},
+	"internal/store":          {"internal/process"},
+	"internal/weights":        {"internal/machine"},
 }
 
 // placeOf finds a package's folder in places; ok is false where it has none.

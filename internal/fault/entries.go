@@ -29,7 +29,7 @@ var catalogue = []Entry{
 
 	{ChainWorkersInvalid, Invalid, Never, "{workers} workers cannot serve a model", "ask for 1 to {most}"},
 
-	{RequestFieldInvalid, Invalid, Never, "{field} {what}", "give prompt, and where you like model, max_tokens, temperature, top_p and seed"},
+	{RequestFieldInvalid, Invalid, Never, "{field} {what}", "docs/openai.md has the fields that are served, with the values of each"},
 	{RequestPromptEmpty, Invalid, Never, "the prompt gives no token", "write at least one word"},
 	{RequestPromptInvalid, Invalid, Never, "the prompt is not UTF-8", "write it in UTF-8, or convert it with iconv"},
 	{RequestPromptTooLong, Invalid, Never, "the prompt has {tokens} tokens, the context holds {context}", "shorten the prompt or raise --ctx"},

@@ -11,7 +11,7 @@
 //	PUT  /api/pool                   another definition, with the epoch that it was made from
 //	GET  /readyz                     whether a request would be answered now
 //	GET  /v1/models                  the served model
-//	POST /v1/completions             a prompt, answered whole
+//	POST /v1/completions             prompts, answered whole or as a stream
 //
 // It decides nothing: a Backend does.
 package gateway
@@ -82,8 +82,9 @@ type Events interface {
 
 // Backend answers. Its calls end with their context.
 type Backend struct {
-	Status   func(ctx context.Context) (any, error)
-	Events   func(since uint64) Events
+	Status func(ctx context.Context) (any, error)
+	Events func(since uint64) Events
+	// Generate answers a prompt; with an error comes what was generated until then.
 	Generate func(ctx context.Context, p Prompt, emit func(text string) error) (Done, error)
 	// Admitted lists what keeps requests from being taken; nothing lets them in.
 	Admitted func(ctx context.Context) ([]admit.Blocker, error)

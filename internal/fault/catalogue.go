@@ -17,6 +17,8 @@ const (
 	Refused     Kind = 9  // the system or a peer said no
 	Interrupted Kind = 10 // somebody asked to stop
 	Unready     Kind = 11 // something else has to come first
+	Unkeyed     Kind = 13 // no key came with the request, or none that counts
+	Unpaid      Kind = 14 // the key's credit does not reach
 	Internal    Kind = 70 // a defect of Muster
 )
 
@@ -34,6 +36,8 @@ var kinds = map[Kind]struct {
 	Refused:     {"refused", 403},
 	Interrupted: {"interrupted", 503},
 	Unready:     {"unready", 503},
+	Unkeyed:     {"unkeyed", 401},
+	Unpaid:      {"unpaid", 402},
 	Internal:    {"internal", 500},
 }
 

@@ -169,7 +169,7 @@ func (b Backend) complete(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var text strings.Builder
-	done, err := b.Generate(r.Context(), c.prompt(), func(piece string) error {
+	done, err := b.charged(r.Context(), c.prompt(), whole, func(piece string) error {
 		text.WriteString(piece)
 		return nil
 	})

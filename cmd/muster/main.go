@@ -95,7 +95,7 @@ func rootCommand(std stdio) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagFault(err) })
 	root.AddCommand(upCommand(std), workerCommand(std), engineCommand(std), versionCommand(std),
 		serveCommand(std), nodeCommand(std), runCommand(std), statusCommand(std), eventsCommand(std), stopCommand(std), formCommand(std),
-		poolCommand(std), modelCommand(std), doctorCommand(std))
+		poolCommand(std), keyCommand(std), modelCommand(std), doctorCommand(std))
 	return root
 }
 
@@ -112,7 +112,7 @@ func flagFault(err error) error {
 // describe says in words what a flag takes.
 func describe(kind string) string {
 	switch kind {
-	case "int":
+	case "int", "int64":
 		return "a whole number within its range"
 	case "uint64":
 		return "a whole number from 0"

@@ -25,7 +25,7 @@ type poolOptions struct {
 }
 
 func poolCommand(std stdio) *cobra.Command {
-	o := &poolOptions{}
+	o := &poolOptions{place: poolPlace{missing: fault.PoolUndefined}}
 	cmd := &cobra.Command{
 		Use:   "pool",
 		Short: "Define which nodes the pool has, and show it",
@@ -39,12 +39,10 @@ func poolCommand(std stdio) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	f := cmd.PersistentFlags()
-	f.StringVar(&o.place.data, "data", defaultFolder("orchestrator"), "the orchestrator's data folder")
-	f.StringVar(&o.place.api, "api", "", "address of the orchestrator that runs, as it printed it at its start (or MUSTER_API)")
+	o.place.addFlags(f)
 	f.StringVar(&o.name, "pool", "", "name of the pool (default: the one there is)")
 	f.Uint64Var(&o.epoch, "epoch", 0, "change the pool only if it is still at this epoch")
 	f.BoolVar(&o.json, "json", false, "print the pool as an object")
-	o.place.named = func() bool { return f.Changed("data") }
 	cmd.AddCommand(poolInitCommand(std, o), poolAddCommand(std, o), poolRemoveCommand(std, o), poolReplaceCommand(std, o), poolShowCommand(std, o))
 	return cmd
 }
@@ -77,7 +75,7 @@ func poolInitCommand(std stdio, o *poolOptions) *cobra.Command {
 		if err := want.Check(); err != nil {
 			return err
 		}
-		return o.place.within(cmd.Context(), true, func(ctx context.Context, at pools) error { return o.init(ctx, std, at, want) })
+		return o.place.within(cmd.Context(), true, func(ctx context.Context, at books) error { return o.init(ctx, std, at, want) })
 	}
 	return cmd
 }
@@ -146,7 +144,7 @@ func poolShowCommand(std stdio, o *poolOptions) *cobra.Command {
 	cmd := &cobra.Command{Use: "show", Short: "Show the nodes that the pool has by its definition", Args: noArguments}
 	cmd.Flags().BoolVar(&asTOML, "toml", false, "print the pool as a file, for muster pool init --file")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return o.place.within(cmd.Context(), false, func(ctx context.Context, at pools) error {
+		return o.place.within(cmd.Context(), false, func(ctx context.Context, at books) error {
 			p, err := at.pool(ctx, o.name)
 			switch {
 			case err != nil:
@@ -182,7 +180,7 @@ func listed(p pooldef.Pool) pooldef.Pool {
 
 // change reads the pool, edits it and puts it back if it is still at that epoch.
 func (o *poolOptions) change(ctx context.Context, std stdio, edit func(pooldef.Pool) (pooldef.Pool, error)) error {
-	return o.place.within(ctx, false, func(ctx context.Context, at pools) error {
+	return o.place.within(ctx, false, func(ctx context.Context, at books) error {
 		had, err := at.pool(ctx, o.name)
 		if err != nil {
 			return err

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"muster/internal/fault"
 	"muster/internal/gateway"
 	"muster/internal/pooldef"
@@ -23,10 +25,23 @@ type pools interface {
 	define(ctx context.Context, p pooldef.Pool) (pooldef.Pool, error)
 }
 
+// books are all that is read and changed in an orchestrator's folder.
+type books interface {
+	pools
+	keyring
+}
+
 // poolPlace says where: a folder, or the orchestrator that runs on it.
 type poolPlace struct {
 	data, api string
 	named     func() bool // data was given
+	missing   fault.Code  // what to say of a folder without a store
+}
+
+func (w *poolPlace) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&w.data, "data", defaultFolder("orchestrator"), "the orchestrator's data folder")
+	f.StringVar(&w.api, "api", "", "address of the orchestrator that runs, as it printed it at its start (or MUSTER_API)")
+	w.named = func() bool { return f.Changed("data") }
 }
 
 // folderPatience is how long a folder may be held by somebody who is no
@@ -36,18 +51,18 @@ const folderPatience = 5 * time.Second
 // within has do done with the folder's store, or with the orchestrator that has
 // it: the store's lock tells. A folder without a store is made one only where
 // makes is set.
-func (w poolPlace) within(ctx context.Context, makes bool, do func(context.Context, pools) error) error {
+func (w poolPlace) within(ctx context.Context, makes bool, do func(context.Context, books) error) error {
 	ctx, cancel := context.WithTimeout(ctx, poolVerbWithin)
 	defer cancel()
 	address := cmp.Or(w.api, os.Getenv("MUSTER_API"))
 	if address != "" && !w.named() {
-		return do(ctx, apiPools{gateway.NewClient(address)})
+		return do(ctx, apiBooks{gateway.NewClient(address)})
 	}
 	if err := needsData(w.data); err != nil {
 		return err
 	}
 	if !makes && !store.Found(w.data) {
-		return fault.New(fault.PoolUndefined, "", "path", w.data)
+		return fault.New(w.missing, "", "path", w.data)
 	}
 	client := gateway.NewClient(cmp.Or(address, "127.0.0.1:"+defaultPort))
 	for end := time.Now().Add(folderPatience); ; {
@@ -60,7 +75,7 @@ func (w poolPlace) within(ctx context.Context, makes bool, do func(context.Conte
 		case err == nil && !sameFolder(at.Data, w.data):
 			return fault.New(fault.PoolFolderMismatched, "", "address", client.Address(), "theirs", cmp.Or(at.Data, "none"), "path", w.data).Because(held)
 		case err == nil:
-			return do(ctx, apiPools{client})
+			return do(ctx, apiBooks{client})
 		case !errors.Is(err, fault.GatewayUnreachable):
 			return err
 		case time.Now().After(end):
@@ -74,12 +89,12 @@ func (w poolPlace) within(ctx context.Context, makes bool, do func(context.Conte
 	}
 }
 
-func (w poolPlace) withStore(ctx context.Context, do func(context.Context, pools) error) error {
+func (w poolPlace) withStore(ctx context.Context, do func(context.Context, books) error) error {
 	s, err := store.Open(ctx, w.data)
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(ctx, folderPools{s, w.data}), s.Close())
+	return errors.Join(do(ctx, folderBooks{s, w.data}), s.Close())
 }
 
 func sameFolder(a, b string) bool {
@@ -91,13 +106,13 @@ func sameFolder(a, b string) bool {
 	return err == nil && os.SameFile(at, other)
 }
 
-// folderPools are those of a folder that nobody else has open.
-type folderPools struct {
+// folderBooks are those of a folder that nobody else has open.
+type folderBooks struct {
 	store *store.Store
 	dir   string
 }
 
-func (f folderPools) pool(ctx context.Context, name string) (pooldef.Pool, error) {
+func (f folderBooks) pool(ctx context.Context, name string) (pooldef.Pool, error) {
 	if name != "" {
 		return f.store.Pool(ctx, name)
 	}
@@ -117,14 +132,14 @@ func (f folderPools) pool(ctx context.Context, name string) (pooldef.Pool, error
 	return pooldef.Pool{}, fault.New(fault.PoolNameMissing, "", "path", f.dir, "pools", strings.Join(names, ", "))
 }
 
-func (f folderPools) define(ctx context.Context, p pooldef.Pool) (pooldef.Pool, error) {
+func (f folderBooks) define(ctx context.Context, p pooldef.Pool) (pooldef.Pool, error) {
 	return f.store.SetPool(ctx, p)
 }
 
-// apiPools is the one pool of an orchestrator that runs.
-type apiPools struct{ client *gateway.Client }
+// apiBooks are those of an orchestrator that runs, which has one pool.
+type apiBooks struct{ client *gateway.Client }
 
-func (a apiPools) pool(ctx context.Context, name string) (pooldef.Pool, error) {
+func (a apiBooks) pool(ctx context.Context, name string) (pooldef.Pool, error) {
 	p, err := a.client.Pool(ctx)
 	if err == nil && name != "" && name != p.Name {
 		err = fault.New(fault.PoolUnknown, "", "pool", name, "have", p.Name)
@@ -132,7 +147,7 @@ func (a apiPools) pool(ctx context.Context, name string) (pooldef.Pool, error) {
 	return p.Pool, err
 }
 
-func (a apiPools) define(ctx context.Context, p pooldef.Pool) (pooldef.Pool, error) {
+func (a apiBooks) define(ctx context.Context, p pooldef.Pool) (pooldef.Pool, error) {
 	now, err := a.client.DefinePool(ctx, p)
 	return now.Pool, err
 }

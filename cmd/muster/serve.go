@@ -158,11 +158,12 @@ func backend(s *orch.Orch, data string) gateway.Backend {
 		Events:   func(since uint64) gateway.Events { return journalEvents{s.Events(since)} },
 		Admitted: s.Admitted, Model: s.ModelName(),
 		Stop: s.Stop, Form: s.Form, Pool: s.Pool, DefinePool: s.DefinePool, Data: absolute(data),
+		Accounts: s.Accounts(),
 		Generate: func(ctx context.Context, p gateway.Prompt, emit func(string) error) (gateway.Done, error) {
 			if err := infer.CheckSampling(p.Sampling); err != nil {
 				return gateway.Done{}, err
 			}
-			res, err := s.Generate(ctx, orch.Request{Prompt: p.Prompt, Sampling: p.Sampling, MaxTokens: p.MaxTokens},
+			res, err := s.Generate(ctx, orch.Request{Prompt: p.Prompt, Sampling: p.Sampling, MaxTokens: p.MaxTokens, Accept: p.Accept},
 				func(text string, _ wire.Answer) error { return emit(text) })
 			return gateway.Done{
 				Tokens: res.Tokens, PromptTokens: res.Prompted, FinishReason: string(res.Finish),

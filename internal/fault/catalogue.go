@@ -18,6 +18,8 @@ const (
 	Interrupted Kind = 10 // somebody asked to stop
 	Unready     Kind = 11 // something else has to come first
 	Busy        Kind = 12 // at its bound of what it does at once
+	Unkeyed     Kind = 13 // no key came with the request, or none that counts
+	Unpaid      Kind = 14 // the key's credit does not reach
 	Internal    Kind = 70 // a defect of Muster
 )
 
@@ -36,6 +38,8 @@ var kinds = map[Kind]struct {
 	Interrupted: {"interrupted", 503},
 	Unready:     {"unready", 503},
 	Busy:        {"busy", 429},
+	Unkeyed:     {"unkeyed", 401},
+	Unpaid:      {"unpaid", 402},
 	Internal:    {"internal", 500},
 }
 

@@ -50,6 +50,7 @@ var adjectives = []string{
 	"broken", "corrupt", "empty", "few", "finite", "full", "held", "incomplete", "invalid", "large", "long", "lost",
 	"missing", "open", "overdue", "taken", "unknown", "unreachable", "unreadable", "unwritable", "wrong",
 	"lost", "short", "unavailable",
+	"spent",
 }
 
 func TestCodesAreComponentNounParticiple(t *testing.T) {

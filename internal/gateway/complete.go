@@ -76,9 +76,16 @@ func random() string {
 // errStopped ends a generation whose text came to a stop.
 var errStopped = errors.New("a stop was found")
 
+// choice is an answer that was generated, and who is to be told whether it was
+// delivered.
+type choice struct {
+	openai.Choice
+	settle func(delivered bool)
+}
+
 // choose generates one answer and tells its text as it comes, up to where a stop
 // begins.
-func (b Backend) choose(ctx context.Context, c *openai.Completion, i int, tell func(string) error) (openai.Choice, error) {
+func (b Backend) choose(ctx context.Context, c *openai.Completion, i int, tell func(string) error) (choice, error) {
 	p := Prompt{Prompt: c.Prompt(i), Sampling: c.Sampling, MaxTokens: c.Max}
 	if c.Seeded {
 		p.Sampling.Seed += uint64(i % c.N)
@@ -92,7 +99,11 @@ func (b Backend) choose(ctx context.Context, c *openai.Completion, i int, tell f
 		}
 		return tell(text)
 	}
-	done, err := b.Generate(ctx, p, func(piece string) error {
+	how := whole
+	if c.Stream {
+		how = flowing
+	}
+	done, settle, err := b.pledged(ctx, p, how, func(piece string) error {
 		text, found := stops.Add(piece)
 		if err := say(text); err != nil {
 			return err
@@ -106,62 +117,73 @@ func (b Backend) choose(ctx context.Context, c *openai.Completion, i int, tell f
 	case errors.Is(err, errStopped):
 		done.FinishReason = "stop"
 	case err != nil:
-		return openai.Choice{}, err
+		return choice{}, err
 	default:
 		if err := say(stops.End()); err != nil {
-			return openai.Choice{}, err
+			settle(c.Stream) // all but the last of it came
+			return choice{}, err
 		}
 	}
-	return openai.Choice{Index: i, Finish: done.FinishReason, Prompted: done.PromptTokens, Generated: len(done.Tokens)}, nil
+	return choice{openai.Choice{Index: i, Finish: done.FinishReason, Prompted: done.PromptTokens, Generated: len(done.Tokens)}, settle}, nil
 }
 
 // each generates all answers, a few at once; the first that fails ends the others.
-func (b Backend) each(ctx context.Context, c *openai.Completion, tell func(i int, text string) error, ended func(openai.Choice) error) (openai.Usage, error) {
+func (b Backend) each(ctx context.Context, c *openai.Completion, tell func(i int, text string) error, ended func(choice) error) (openai.Usage, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	var mu sync.Mutex
 	var usage openai.Usage
 	for i := range c.Choices() {
 		group.Go(func() error {
-			choice, err := b.choose(ctx, c, i, func(text string) error { return tell(i, text) })
+			done, err := b.choose(ctx, c, i, func(text string) error { return tell(i, text) })
 			if err != nil {
 				return err
 			}
 			mu.Lock()
-			usage.Add(choice, i%c.N == 0)
+			usage.Add(done.Choice, i%c.N == 0)
 			mu.Unlock()
-			return ended(choice)
+			return ended(done)
 		})
 	}
 	return usage, group.Wait()
 }
 
+// whole answers with all or with nothing: what was generated for an answer that
+// fails in another of its choices costs nothing.
 func (b Backend) whole(w http.ResponseWriter, r *http.Request, c *openai.Completion, words openai.Words) {
 	texts := make([]strings.Builder, c.Choices())
-	choices := make([]openai.Choice, c.Choices())
+	ended := make([]choice, c.Choices())
 	usage, err := b.each(r.Context(), c, func(i int, text string) error {
 		texts[i].WriteString(text)
 		return nil
-	}, func(done openai.Choice) error {
-		choices[done.Index] = done
+	}, func(done choice) error {
+		ended[done.Index] = done
 		return nil
 	})
-	if err != nil {
-		problem(w, err, nil)
-		return
-	}
-	for i := range choices {
+	choices := make([]openai.Choice, len(ended))
+	for i, done := range ended {
+		choices[i] = done.Choice
 		choices[i].Text = texts[i].String()
 	}
-	answer(w, http.StatusOK, words.Completion(choices, usage))
+	if err != nil {
+		problem(w, err, nil)
+	} else {
+		answer(w, http.StatusOK, words.Completion(choices, usage))
+	}
+	for _, done := range ended {
+		if done.settle != nil {
+			done.settle(err == nil && r.Context().Err() == nil)
+		}
+	}
 }
 
 func (b Backend) stream(w http.ResponseWriter, r *http.Request, c *openai.Completion, words openai.Words) {
 	s := &serverSent{w: w, control: http.NewResponseController(w)}
 	usage, err := b.each(r.Context(), c, func(i int, text string) error {
 		return s.send(words.Piece(i, text))
-	}, func(done openai.Choice) error {
-		return s.send(words.End(done))
+	}, func(done choice) error {
+		done.settle(true)
+		return s.send(words.End(done.Choice))
 	})
 	if err == nil && c.Usage {
 		err = s.send(words.Usage(usage))

@@ -9,6 +9,10 @@
 //	POST /api/form                   {}
 //	GET  /api/pool                   the definition of the pool, and the orchestrator's folder
 //	PUT  /api/pool                   another definition, with the epoch that it was made from
+//	GET  /api/keys                   the keys of clients, without their secrets
+//	POST /api/keys                   makes one: {"name":…,"credit":N} or "unlimited"
+//	POST /api/keys/revoke            {"key":…}, by its name or id
+//	POST /api/keys/credit            {"key":…,"tokens":N,"request":…}, once for each request
 //	GET  /readyz                     whether a request would be answered now
 //	GET  /v1/models                  the served model
 //	POST /v1/completions             prompts, answered whole or as a stream
@@ -29,8 +33,10 @@ import (
 	"time"
 
 	"muster/internal/core/admit"
+	"muster/internal/core/credit"
 	"muster/internal/fault"
 	"muster/internal/pooldef"
+	"muster/internal/store"
 	"muster/internal/wire"
 )
 
@@ -41,6 +47,9 @@ type Prompt struct {
 	Prompt    string        `json:"prompt"`
 	Sampling  wire.Sampling `json:"sampling"`
 	MaxTokens int           `json:"max_tokens"` // 0: until the context is full
+	// Accept is called once the request is let in and its prompt is known, before
+	// any of it is computed; an error of it refuses the request. Nil accepts.
+	Accept func(credit.Work) error `json:"-"`
 }
 
 // Done is what an answer came to.
@@ -95,6 +104,13 @@ type Backend struct {
 	// DefinePool changes the pool if it is still at p.Epoch.
 	DefinePool func(ctx context.Context, p pooldef.Pool) (pooldef.Pool, error)
 	Data       string // the orchestrator's folder, absolute; "" where it has none
+
+	// Accounts are the keys of clients; nil where there can be none. Once there
+	// is one, or where KeysDemanded, what is computed for /v1 needs one.
+	Accounts     store.Accounts
+	KeysDemanded bool
+
+	closing func() bool // the gateway itself is ending; nil: it is not
 }
 
 // Pool is the body of /api/pool.
@@ -137,14 +153,19 @@ func (b Backend) handler() http.Handler {
 	mux.HandleFunc("POST /api/form", b.form)
 	mux.HandleFunc("GET /api/pool", b.pool)
 	mux.HandleFunc("PUT /api/pool", b.definePool)
+	mux.HandleFunc("GET /api/keys", b.keys)
+	mux.HandleFunc("POST /api/keys", b.createKey)
+	mux.HandleFunc("POST /api/keys/revoke", b.revokeKey)
+	mux.HandleFunc("POST /api/keys/credit", b.grantKey)
 	mux.HandleFunc("GET /readyz", b.admitted(b.ready))
 	mux.HandleFunc("GET /v1/models", b.admitted(b.models))
-	mux.HandleFunc("POST /v1/completions", b.admitted(b.complete))
+	mux.HandleFunc("POST /v1/completions", b.keyed(b.admitted(b.complete)))
 	return own(mux)
 }
 
 // Serve answers on l until ctx ends, and returns when every request has.
 func Serve(ctx context.Context, l net.Listener, b Backend) error {
+	b.closing = func() bool { return ctx.Err() != nil }
 	server := &http.Server{
 		Handler: b.handler(), ReadHeaderTimeout: readWithin, IdleTimeout: idleWithin, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },

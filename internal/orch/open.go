@@ -44,6 +44,9 @@ func (o *Orch) open(ctx context.Context) (store.Pool, error) {
 	if err := o.closeOrphans(ctx); err != nil {
 		return store.Pool{}, err
 	}
+	if err := o.giveBack(ctx); err != nil {
+		return store.Pool{}, err
+	}
 	pool, err := o.definePool(ctx)
 	if err != nil {
 		return store.Pool{}, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/internal/core/admit"
+	"muster/internal/core/credit"
 	"muster/internal/core/run"
 	"muster/internal/edge"
 	"muster/internal/fault"
@@ -75,6 +76,10 @@ type Request struct {
 	Tokens    []int32 // in place of Prompt, where set
 	Sampling  wire.Sampling
 	MaxTokens int // 0: until the context is full
+	// Accept is called once the request is let in and its prompt is known,
+	// before any of it is computed; an error of it refuses the request. Nil
+	// accepts.
+	Accept func(credit.Work) error
 }
 
 // Admitted lists what keeps requests from being taken: nothing means that a run
@@ -107,9 +112,9 @@ func (o *Orch) ModelName() string { return o.model.name }
 // the other requests as they are. An emit that blocks holds up its own request
 // alone.
 //
-// Faults: orch.request_refused where no run is serving, those of the request
-// family, among them request.queue_full, run.interrupted where ctx ended, and
-// the fault of the run.
+// Faults: orch.request_refused where no run is serving, that of Accept, those of
+// the request family, among them request.queue_full, run.interrupted where ctx
+// ended, and the fault of the run.
 func (o *Orch) Generate(ctx context.Context, r Request, emit func(text string, a wire.Answer) error) (infer.Result, error) {
 	blockers, err := o.Admitted(ctx)
 	if err != nil {
@@ -131,6 +136,9 @@ func (o *Orch) Generate(ctx context.Context, r Request, emit func(text string, a
 		if prompt, err = o.text.tokens(ctx, r.Prompt); err != nil {
 			return infer.Result{}, err
 		}
+	}
+	if err := o.accept(ctx, s, r, len(prompt)); err != nil {
+		return infer.Result{}, err
 	}
 	return o.generate(ctx, s, w, infer.Request{Prompt: prompt, Sampling: r.Sampling, MaxTokens: r.MaxTokens, Ends: w.Ends}, emit)
 }

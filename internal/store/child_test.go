@@ -44,9 +44,12 @@ func child(job, dir string) {
 		if err != nil {
 			return err
 		}
-		if job == "hold" {
+		switch job {
+		case "hold":
 			fmt.Println("holding")
 			select {}
+		case "spend":
+			return spendForEver(s)
 		}
 		return writeForEver(s)
 	}()

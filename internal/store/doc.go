@@ -1,6 +1,7 @@
 // Package store keeps what the orchestrator must still know after a crash: its
-// pools with their epochs, the journal of events, its runs, its settings. All
-// of it is one SQLite file in one folder, which one process owns:
+// pools with their epochs, the journal of events, its runs, the keys of clients
+// with the ledger of their credit, its settings. All of it is one SQLite file in
+// one folder, which one process owns:
 //
 //	     calls from any goroutine, each with a context
 //	                        |
@@ -23,6 +24,11 @@
 // fault. The exception is a disk that hangs inside one system call: no deadline
 // reaches there, and the call hangs with it.
 //
+// The ledger is added to and never changed; a key's balance is the sum of its
+// entries, at every instant and after every death. A request reserves, and is
+// then settled or released, once: calls may be repeated. It is not kept within
+// bounds as the journal is: two entries a request, some 300 bytes, stay for good.
+//
 // The store keeps and gives back. It knows nothing of readiness, placement or
 // time: order comes from sequences and epochs, and no clock decides anything.
 // The composing package owns the Store; it is told nothing and tells nobody.
@@ -30,6 +36,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"muster/internal/event"
 	"muster/internal/id"
@@ -59,6 +66,21 @@ type Runs interface {
 	UnfinishedRuns(ctx context.Context) ([]Run, error)
 }
 
+// Accounts is the store of clients' keys and of their credit.
+type Accounts interface {
+	CreateKey(ctx context.Context, n NewKey) (k Key, secret string, err error)
+	HasKeys(ctx context.Context) (bool, error)
+	FindKey(ctx context.Context, secret string) (Key, error)
+	Keys(ctx context.Context) ([]Key, error)
+	RevokeKey(ctx context.Context, which string, at time.Time) (Key, error)
+	Grant(ctx context.Context, which, request string, tokens int64, at time.Time) (Key, error)
+	Reserve(ctx context.Context, r Reservation) error
+	Settle(ctx context.Context, request string, cost int64, at time.Time) error
+	Release(ctx context.Context, request, why string, at time.Time) error
+	OpenReservations(ctx context.Context) ([]Reservation, error)
+	Ledger(ctx context.Context, key string, after uint64, limit int) ([]LedgerEntry, error)
+}
+
 // Settings is the store of small values by name.
 type Settings interface {
 	Setting(ctx context.Context, key string) (value string, found bool, err error)
@@ -69,5 +91,6 @@ var (
 	_ Pools    = (*Store)(nil)
 	_ Journal  = (*Store)(nil)
 	_ Runs     = (*Store)(nil)
+	_ Accounts = (*Store)(nil)
 	_ Settings = (*Store)(nil)
 )

@@ -79,8 +79,25 @@ func calls(s *store.Store) map[string]func(context.Context) error {
 		"Run":            func(ctx context.Context) error { _, err := s.Run(ctx, runID(1)); return err },
 		"Runs":           func(ctx context.Context) error { _, err := s.Runs(ctx, 1); return err },
 		"UnfinishedRuns": func(ctx context.Context) error { _, err := s.UnfinishedRuns(ctx); return err },
-		"Setting":        func(ctx context.Context) error { _, _, err := s.Setting(ctx, "x"); return err },
-		"SetSetting":     func(ctx context.Context) error { return s.SetSetting(ctx, "x", "y") },
+		"CreateKey": func(ctx context.Context) error {
+			_, _, err := s.CreateKey(ctx, store.NewKey{Name: "x"})
+			return err
+		},
+		"HasKeys":   func(ctx context.Context) error { _, err := s.HasKeys(ctx); return err },
+		"FindKey":   func(ctx context.Context) error { _, err := s.FindKey(ctx, "x"); return err },
+		"Keys":      func(ctx context.Context) error { _, err := s.Keys(ctx); return err },
+		"RevokeKey": func(ctx context.Context) error { _, err := s.RevokeKey(ctx, "x", noon); return err },
+		"Grant":     func(ctx context.Context) error { _, err := s.Grant(ctx, "x", "r", 1, noon); return err },
+		"Reserve": func(ctx context.Context) error {
+			return s.Reserve(ctx, store.Reservation{Request: "r", Key: "x", Tokens: 1})
+		},
+		"Settle":           func(ctx context.Context) error { return s.Settle(ctx, "r", 1, noon) },
+		"Release":          func(ctx context.Context) error { return s.Release(ctx, "r", "", noon) },
+		"OpenReservations": func(ctx context.Context) error { _, err := s.OpenReservations(ctx); return err },
+		"Ledger":           func(ctx context.Context) error { _, err := s.Ledger(ctx, "x", 0, 1); return err },
+
+		"Setting":    func(ctx context.Context) error { _, _, err := s.Setting(ctx, "x"); return err },
+		"SetSetting": func(ctx context.Context) error { return s.SetSetting(ctx, "x", "y") },
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -128,6 +130,9 @@ func (o *nodeOptions) printID(std stdio) error {
 	return written(fmt.Fprintln(std.out, id.NodeIDOf(key.Public().(ed25519.PublicKey))))
 }
 
+// mostModelName is more bytes than the name of any model has.
+const mostModelName = 256
+
 // offer is what the flags choose, nil where they choose nothing.
 func (o *nodeOptions) offer() (*node.Offer, error) {
 	switch {
@@ -137,6 +142,9 @@ func (o *nodeOptions) offer() (*node.Offer, error) {
 		return nil, fault.New(fault.CLIFlagInvalid, "", "flag", "--layers", "value", o.layers, "want", "name the model too, with --model")
 	case o.layers == "":
 		return nil, fault.New(fault.CLIFlagInvalid, "", "flag", "--model", "value", o.model, "want", "say which of its layers are offered, with --layers FROM:TO")
+	}
+	if len(o.model) > mostModelName || !utf8.ValidString(o.model) || strings.ContainsFunc(o.model, unicode.IsControl) {
+		return nil, fault.New(fault.CLIFlagInvalid, "", "flag", "--model", "value", fmt.Sprintf("%.40q", o.model), "want", "give the model's name as `muster status` on the orchestrator shows it")
 	}
 	r, err := rangeOf(o.layers)
 	if err != nil {

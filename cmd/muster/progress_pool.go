@@ -41,6 +41,8 @@ func nodeLine(e event.Event) string {
 			line += ": " + e.Fault.Error()
 		}
 		return line
+	case event.OfferDelayed:
+		return fmt.Sprintf("offer: not held, tried again in %.1f s: %s", float64(e.AgainMillis)/1000, e.Fault.Error())
 	case event.StageTornDown:
 		return "nothing of the stage is left"
 	}

@@ -56,6 +56,16 @@ func localText(l localStatus, now time.Time) string {
 			fmt.Fprintf(&b, "      %s\n      -> %s\n", st.Fault.Error(), st.Fault.Hint())
 		}
 	}
+	if o := s.Offer; o != nil {
+		fmt.Fprintf(&b, "\noffer: %s, layers %d to %d: not held", o.Model, o.Layers[0], o.Layers[1]-1)
+		if o.Again > 0 && l.Alive {
+			fmt.Fprintf(&b, ", tried again in %s", spell(max(0, o.Again-age)))
+		}
+		b.WriteString("\n")
+		if o.Fault != nil {
+			fmt.Fprintf(&b, "      %s\n      -> %s\n", o.Fault.Error(), o.Fault.Hint())
+		}
+	}
 	return trimLines(b.String())
 }
 

@@ -134,7 +134,10 @@ func nodesText(b *strings.Builder, s orch.Status) {
 			mark = "!"
 		}
 		fmt.Fprintf(b, "%s %-*s  %-9s  %s\n", mark, width, nodeName(i, n), nodeState(s, n), strings.Join(nodeFigures(n), ", "))
-		if n.Unfit != nil {
+		switch {
+		case n.Ended != nil:
+			fmt.Fprintf(b, "      ended by its offer: %s\n      -> %s\n", n.Ended.Error(), n.Ended.Hint())
+		case n.Unfit != nil:
 			fmt.Fprintf(b, "      failed its doctor: %s\n      -> %s\n", n.Unfit.Error(), n.Unfit.Hint())
 		}
 		if o := n.Offer; o != nil {
@@ -149,7 +152,10 @@ func nodesText(b *strings.Builder, s orch.Status) {
 }
 
 func offerState(o *orch.OfferStatus) string {
-	if o.Admitted {
+	switch {
+	case o.Released != "" && o.Admitted:
+		return "admitted, and released by the plan: " + o.Released
+	case o.Admitted:
 		return "admitted"
 	}
 	return o.Phase

@@ -22,6 +22,17 @@ type OfferFailed struct {
 	Fault  *fault.Fault `json:"fault"`
 }
 
+// OfferDelayed: what this node's operator offers cannot be held now; it is tried
+// again.
+type OfferDelayed struct {
+	Layers      [2]int       `json:"layers"` // [start,end)
+	Fault       *fault.Fault `json:"fault"`
+	AgainMillis int64        `json:"again_ms"` // from now
+}
+
+// Name implements Event.
+func (OfferDelayed) Name() string { return "offer.delayed" }
+
 // Name implements Event.
 func (OfferReleased) Name() string { return "offer.released" }
 

@@ -53,6 +53,7 @@ var kinds = []Event{
 	LeaseEnded{},
 	OfferReleased{},
 	OfferFailed{},
+	OfferDelayed{},
 	DownloadProgressed{},
 	RegistrationRefused{},
 	ModelPublished{},

@@ -288,6 +288,7 @@ const (
 	RunOrphaned         Code = "run.orphaned"
 
 	OfferModelUnknown     Code = "offer.model_unknown"
+	OfferNodeUnconfirmed  Code = "offer.node_unconfirmed"
 	OfferModelUnpublished Code = "offer.model_unpublished"
 
 	DoctorCheckFailed     Code = "doctor.check_failed"

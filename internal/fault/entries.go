@@ -289,6 +289,7 @@ var catalogue = []Entry{
 	{RunOrphaned, Died, Later, "the orchestrator ended in the middle of the run", "nothing: a new run is formed once the pool is ready again"},
 
 	{OfferModelUnknown, Missing, Never, "the model {model} is not served here; served is {served}", "offer layers of that with --model, or ask for this one to be served"},
+	{OfferNodeUnconfirmed, Unready, Later, "{name} offers layers and is not known to be available and alive yet", "nothing: it offers them again in a moment"},
 	{OfferModelUnpublished, Unready, Later, "the model {model} is still being read", "nothing: the offer is made once its digests are known"},
 
 	{DoctorCheckFailed, Corrupt, Elsewhere, "the layers {layers} failed the doctor's check {check}: {what}", "{want}"},

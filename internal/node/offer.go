@@ -10,6 +10,7 @@ import (
 
 	"muster/internal/core/boot"
 	"muster/internal/core/stage"
+	"muster/internal/event"
 	"muster/internal/fault"
 	"muster/internal/wire/controlpb"
 )
@@ -28,13 +29,14 @@ type offering struct {
 	shard   *controlpb.Provision // its latest answer
 	attempt uint32               // offers begun so far
 	pause   time.Duration        // the latest after a failure
+	why     *fault.Fault         // the latest failure; nil once it stood since
 	at      time.Duration        // instant of the next; 0: none is to come
 }
 
 // Pauses between an offer that failed and the next, and the bound of the
 // question for what it is made of.
 const (
-	firstOfferPause = time.Second
+	firstOfferPause = 200 * time.Millisecond
 	mostOfferPause  = 30 * time.Second
 	offerWithin     = 10 * time.Second
 )
@@ -66,18 +68,18 @@ func (n *node) askOffer() {
 	a.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(a.ctx, offerWithin)
 		defer cancel()
-		shard, err := n.shardOf(ctx, want)
+		shard, err := n.shardOf(ctx, want, a.number)
 		n.tell(offerAnswered{attempt: a, shard: shard, why: fault.From(err)})
 	})
 }
 
-func (n *node) shardOf(ctx context.Context, o Offer) (*controlpb.Provision, error) {
+func (n *node) shardOf(ctx context.Context, o Offer, attempt uint32) (*controlpb.Provision, error) {
 	net, err := n.here()
 	if err != nil {
 		return nil, err
 	}
 	reply, err := net.caller.Call(ctx, n.cfg.Orchestrator, &controlpb.Request{Body: &controlpb.Request_Offer{Offer: &controlpb.Offer{
-		BootId: controlpb.ID(n.bootID), Model: o.Model, Layers: controlpb.LayersOf(o.Layers),
+		BootId: controlpb.ID(n.bootID), Model: o.Model, Layers: controlpb.LayersOf(o.Layers), Attempt: attempt,
 	}}})
 	if err != nil {
 		return nil, err
@@ -96,7 +98,9 @@ func (n *node) offerAnswered(m offerAnswered) {
 	switch {
 	case m.attempt != n.attempt || n.boot.Phase != boot.Available || n.work != nil:
 	case m.why != nil:
-		n.offerFailed(stage.Empty, m.why)
+		if _, over := n.offerFailed(stage.Empty, m.why); over {
+			n.leave("its offer cannot be held")
+		}
 	default:
 		n.offer.shard = m.shard
 		n.offer.attempt++
@@ -148,17 +152,20 @@ func (w *work) inherit(former *work) {
 // offerChanged tells of the offer's phase, and what comes of its end.
 func (n *node) offerChanged(e stage.PhaseChanged) {
 	if e.To == stage.Offered {
-		n.offer.pause = 0
+		n.offer.pause, n.offer.why = 0, nil
 	}
-	if e.To <= stage.TearingDown {
-		m := n.offerProgress(e.To, 0, 0, "")
-		if e.Why != nil {
-			m.GetOfferChanged().Fault = controlpb.FaultOf(e.Why)
-		}
-		n.report.push(m)
+	if e.To > stage.TearingDown {
+		return
 	}
+	m, over := n.offerProgress(e.To, 0, 0, ""), false
 	if e.To == stage.TearingDown && e.Why != nil {
-		n.offerFailed(e.From, e.Why)
+		var again time.Duration
+		again, over = n.offerFailed(e.From, e.Why)
+		m.GetOfferChanged().Fault, m.GetOfferChanged().AgainMicros = controlpb.FaultOf(e.Why), controlpb.Micros(again)
+	}
+	n.report.push(m)
+	if over {
+		n.leave("its offer cannot be held")
 	}
 }
 
@@ -168,16 +175,18 @@ func (n *node) offerProgress(p stage.Phase, done, total int64, detail string) *c
 	}}}
 }
 
-// offerFailed ends the process where the shard failed its doctor or can never be
-// held, and else has the offer come again after a pause.
-func (n *node) offerFailed(in stage.Phase, why *fault.Fault) {
+// offerFailed has the offer come again after a pause. Where the shard failed its
+// doctor, or can never be held, that is over, and the process is to leave by it.
+func (n *node) offerFailed(in stage.Phase, why *fault.Fault) (again time.Duration, over bool) {
+	n.offer.why = why
 	if final(in, why) && n.verdict == nil {
 		n.verdict = why
-		n.leave("its offer cannot be held")
-		return
+		return 0, true
 	}
 	n.offer.pause = min(max(2*n.offer.pause, firstOfferPause), mostOfferPause)
 	n.offer.at = n.now() + n.offer.pause
+	n.cfg.Tell(event.OfferDelayed{Layers: n.cfg.Offer.Layers, Fault: why, AgainMillis: n.offer.pause.Milliseconds()})
+	return n.offer.pause, false
 }
 
 // notYet are answers of the tracker that say nothing of a forward: it may be

@@ -21,6 +21,7 @@ type Status struct {
 	Facts   []FactStatus `json:"facts"`
 	Fault   *fault.Fault `json:"fault,omitempty"` // what ended the latest attempt
 	Stage   *StageStatus `json:"stage,omitempty"` // missing where none is held
+	Offer   *OfferStatus `json:"offer,omitempty"` // missing where there is none, or a stage is held
 }
 
 // FactStatus is one line of the checklist.
@@ -31,6 +32,14 @@ type FactStatus struct {
 	Detail string        `json:"detail,omitempty"`
 	Fault  *fault.Fault  `json:"fault,omitempty"`
 	Hint   string        `json:"hint,omitempty"`
+}
+
+// OfferStatus is what the node's operator chose, while nothing of it is held.
+type OfferStatus struct {
+	Model  string        `json:"model"`
+	Layers [2]int        `json:"layers"`          // [start,end)
+	Fault  *fault.Fault  `json:"fault,omitempty"` // why it is not held
+	Again  time.Duration `json:"again_ns"`        // to the next try; 0: none is planned
 }
 
 // StageStatus is the stage that the node holds.
@@ -61,6 +70,12 @@ func (n *node) status() Status {
 			fact.Hint = line.Fault.Hint()
 		}
 		s.Facts = append(s.Facts, fact)
+	}
+	if o := n.cfg.Offer; o != nil && n.work == nil {
+		s.Offer = &OfferStatus{Model: o.Model, Layers: o.Layers, Fault: n.offer.why}
+		if n.offer.at > 0 {
+			s.Offer.Again = max(0, n.offer.at-now)
+		}
 	}
 	if w := n.work; w != nil {
 		s.Stage = &StageStatus{

@@ -195,7 +195,7 @@ func (m *mailbox) hearAdmission() {
 				told.unfit = nil
 			}
 			if l.Purpose == admit.ForOffer {
-				m.hearOfferRouted(l, true)
+				m.hearOfferRouted(l, true, nil)
 			}
 			m.o.journal.Tell(event.LeaseGranted{
 				Node: l.Node, Label: m.label(l.Node), Boot: l.Boot, Purpose: string(l.Purpose), Run: l.Run,
@@ -207,7 +207,7 @@ func (m *mailbox) hearAdmission() {
 				Node: l.Node, Label: m.label(l.Node), Boot: l.Boot, Run: l.Run, Layers: l.Layers, Lease: l.ID.String(), Fault: e.Why,
 			})
 			if l.Purpose == admit.ForOffer {
-				m.hearOfferRouted(l, false)
+				m.hearOfferRouted(l, false, e.Why)
 				continue
 			}
 			why := *e.Why

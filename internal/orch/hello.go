@@ -54,6 +54,7 @@ func (m *mailbox) hearHello(h helloHeard) {
 		return
 	}
 	l.addresses, l.version, l.platform = h.addresses, h.version, h.platform
+	n.ended = nil
 	m.stepGate(gate.NodeKnown{Node: h.peer, Boot: h.boot, Endpoint: l.address()})
 	if m.holders()[h.peer].Boot == h.boot {
 		m.acknowledge(h)

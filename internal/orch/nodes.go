@@ -15,7 +15,8 @@ import (
 // node is a candidate and the ledger of its boots.
 type node struct {
 	store.Node
-	lives []*life // in the order in which they were heard of
+	lives []*life      // in the order in which they were heard of
+	ended *fault.Fault // by which its latest boot with an offer ended; nil of one that did not
 	// dialling ends the dial-back under way; nil where there is none.
 	dialling context.CancelFunc
 }

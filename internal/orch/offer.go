@@ -23,17 +23,24 @@ type offer struct {
 	is       substance
 	state    *controlpb.OfferChanged // nil before the first word
 	admitted bool                    // it holds a lease
-	heard    time.Duration           // instant of its latest word
+	heard    time.Duration           // instant of its latest word; later than now where a try is to come
+	released string                  // why the latest plan was made without it; "" where it was not
 }
 
 // pending reports whether it may still come to be admitted.
 func (f *offer) pending() bool { return f != nil && !f.admitted }
 
 func (f *offer) phase() string {
-	if f.state == nil {
+	switch p := f.state.GetPhase(); {
+	case p == "":
 		return stage.Preparing.String()
+	case p == stage.Offered.String() && !f.admitted:
+		return "its lease has ended, it is examined anew"
+	case f.state.GetAgainMicros() > 0:
+		return "it is tried again: " + f.state.GetFault().Typed().Error()
+	default:
+		return p
 	}
-	return f.state.GetPhase()
 }
 
 // offersWithin is how long a plan waits for an offer that says nothing.
@@ -64,14 +71,17 @@ func (m *mailbox) hearOffer(peer id.NodeID, f *controlpb.Offer) (*controlpb.Prov
 	switch {
 	case !l.acknowledged():
 		return nil, fault.New(fault.NodeUnacknowledged, component, "name", n.label())
+	case l.available == nil || l.faulted != nil || l.available.GetAttempt() != f.GetAttempt() || !m.alive(peer, l.boot):
+		// What it has told of a former attempt is still on its way.
+		return nil, fault.New(fault.OfferNodeUnconfirmed, component, "name", n.label())
 	case !m.published:
 		return nil, fault.New(fault.OfferModelUnpublished, component, "model", served.name)
 	case !served.called(f.GetModel()):
-		return nil, fault.New(fault.OfferModelUnknown, component, "model", f.GetModel(), "served", served.name)
+		return nil, m.refuseOffer(n, f, fault.New(fault.OfferModelUnknown, component, "model", f.GetModel(), "served", served.name))
 	}
 	layers := f.GetLayers().Range()
 	if err := served.facts.CheckCut(layers[0], layers[1]); err != nil {
-		return nil, err
+		return nil, m.refuseOffer(n, f, fault.From(err))
 	}
 	is, err := served.identify(plan.Stage{Start: layers[0], End: layers[1]})
 	if err != nil {
@@ -91,6 +101,13 @@ func (m *mailbox) hearOffer(peer id.NodeID, f *controlpb.Offer) (*controlpb.Prov
 	return p, nil
 }
 
+// refuseOffer tells of an offer that can never be held: its node ends by it.
+func (m *mailbox) refuseOffer(n *node, f *controlpb.Offer, why *fault.Fault) *fault.Fault {
+	n.ended = why
+	m.o.journal.Tell(event.OfferFailed{Node: n.ID, Label: n.label(), Layers: f.GetLayers().Range(), Fault: why})
+	return why
+}
+
 // called reports whether a model is meant by a name, or by the beginning of a
 // revision.
 func (m *model) called(name string) bool {
@@ -104,19 +121,29 @@ func (m *mailbox) hearOfferChanged(n *node, l *life, c *controlpb.OfferChanged) 
 	if f == nil || c.GetLayers().Range() != f.layers {
 		return
 	}
-	f.state, f.heard = c, m.o.now()
+	again := controlpb.Duration(c.GetAgainMicros())
+	f.state, f.heard = c, m.o.now()+again
 	if c.GetPhase() != stage.TearingDown.String() {
 		return
 	}
-	l.offer = nil
-	if why := c.GetFault().Typed(); why != nil {
-		if ofAdmission(why.Code) {
-			l.unfit = why
-		}
-		m.o.journal.Tell(event.OfferFailed{Node: n.ID, Label: n.label(), Layers: f.layers, Fault: why})
+	why := c.GetFault().Typed()
+	if why == nil {
+		l.offer = nil // it gave way to a plan
+		return
 	}
-	m.form() // it may have waited for this
+	if ofAdmission(why.Code) {
+		l.unfit = why
+	}
+	if again == 0 {
+		l.offer, n.ended = nil, why // and its node leaves
+	}
+	m.o.journal.Tell(event.OfferFailed{Node: n.ID, Label: n.label(), Layers: f.layers, Fault: why})
+	m.again(offerHold)
 }
+
+// offerHold is how long an offer that failed waits for what its node tells next: a
+// worker that was lost, or that it leaves, is the pool's loss and no plan's.
+const offerHold = time.Second
 
 // wantedForOffer is what a node must have proven of what it offers, the zero value
 // where nothing of it is wanted: it is not there for a plan.
@@ -140,9 +167,13 @@ func (m *mailbox) alive(n id.NodeID, boot id.BootID) bool {
 }
 
 // hearOfferRouted follows the leases of offers.
-func (m *mailbox) hearOfferRouted(l admit.Lease, admitted bool) {
+func (m *mailbox) hearOfferRouted(l admit.Lease, admitted bool, why *fault.Fault) {
 	told := m.living(gate.Booted{Node: l.Node, Boot: l.Boot})
 	if told == nil || told.offer == nil || told.offer.layers != l.Layers {
+		return
+	}
+	if why != nil && why.Code == fault.AdmitLeaseReplaced {
+		told.offer = nil // its stage holds the route now
 		return
 	}
 	told.offer.admitted, told.offer.heard = admitted, m.o.now()
@@ -204,11 +235,12 @@ type OfferStatus struct {
 	Layers   [2]int `json:"layers"` // [start,end)
 	Phase    string `json:"phase"`  // by the node's word
 	Admitted bool   `json:"admitted"`
+	Released string `json:"released,omitempty"` // why the latest plan was made without it
 }
 
 func (f *offer) status() *OfferStatus {
 	if f == nil {
 		return nil
 	}
-	return &OfferStatus{Layers: f.layers, Phase: f.phase(), Admitted: f.admitted}
+	return &OfferStatus{Layers: f.layers, Phase: f.phase(), Admitted: f.admitted, Released: f.released}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"muster/internal/core/admit"
 	"muster/internal/core/plan"
@@ -18,15 +19,18 @@ import (
 // offer asks for what layers of a model are made of.
 func (n *fakeNode) offer(model string, start, end int) (*controlpb.Provision, error) {
 	reply, err := n.call(&controlpb.Request{Body: &controlpb.Request_Offer{Offer: &controlpb.Offer{
-		BootId: controlpb.ID(n.id), Model: model, Layers: controlpb.LayersOf([2]int{start, end}),
+		BootId: controlpb.ID(n.id), Model: model, Layers: controlpb.LayersOf([2]int{start, end}), Attempt: 1,
 	}}})
 	return reply.GetOffer().GetShard(), err
 }
 
 // saysOffer tells how far an offer is.
-func (n *fakeNode) saysOffer(p stage.Phase, start, end int, why *fault.Fault) {
+func (n *fakeNode) saysOffer(p stage.Phase, start, end int, why *fault.Fault, again ...time.Duration) {
 	n.t.Helper()
 	m := &controlpb.OfferChanged{Layers: controlpb.LayersOf([2]int{start, end}), Phase: p.String(), Done: 1, Total: 4}
+	if len(again) > 0 {
+		m.AgainMicros = controlpb.Micros(again[0])
+	}
 	if why != nil {
 		m.Fault = controlpb.FaultOf(why)
 	}
@@ -49,6 +53,14 @@ func offering(t *testing.T, start, end int, change ...func(*Config)) (*world, *f
 	if err := n.hello(""); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := n.offer("tale", start, end); !errors.Is(err, fault.OfferNodeUnconfirmed) {
+		t.Errorf("before it was available: %v", err)
+	}
+	n.available()
+	until(t, "SWIM to see it", func() bool {
+		s, err := w.Status(t.Context())
+		return err == nil && s.Nodes[1].Swim == "alive"
+	})
 	shard, err := n.offer("tale", start, end)
 	if err != nil {
 		t.Fatal(err)
@@ -59,11 +71,6 @@ func offering(t *testing.T, start, end int, change ...func(*Config)) (*world, *f
 		t.Errorf("the offer is made of %v", shard)
 	}
 	n.saysOffer(stage.Loading, start, end, nil)
-	n.available()
-	until(t, "SWIM to see it", func() bool {
-		s, err := w.Status(t.Context())
-		return err == nil && s.Nodes[1].Swim == "alive"
-	})
 	w.nodes[0].boot(w.Orch)
 	return w, n
 }
@@ -125,6 +132,25 @@ func TestAnOfferThatFailsIsNotWaitedFor(t *testing.T) {
 	if granted := told[event.LeaseGranted](w.events); slices.ContainsFunc(granted, func(g event.LeaseGranted) bool { return g.Purpose == string(admit.ForOffer) }) {
 		t.Errorf("granted %+v", granted)
 	}
+}
+
+// An offer that failed and comes again is waited for, and a node that is lost in
+// between is the ready pool's loss: no run is begun on it.
+func TestAnOfferThatComesAgainIsWaitedFor(t *testing.T) {
+	w, n := offering(t, 0, 1, func(c *Config) { c.Stages[0] = 2 })
+	until(t, "the wait that is told", func() bool { return w.blocked("its offer of layers") })
+	n.saysOffer(stage.TearingDown, 0, 1, fault.New(fault.WorkerKilled, "worker", "signal", "SIGKILL", "log", ""), time.Second)
+	until(t, "the next try that is told", func() bool { return w.blocked("it is tried again: worker") })
+	if err := n.faulted(fault.New(fault.WorkerKilled, "worker", "signal", "SIGKILL", "log", "")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the loss of readiness", func() bool { return len(told[event.PoolReadinessLost](w.events)) == 1 })
+	if planned := told[event.RunPlanned](w.events); len(planned) != 0 {
+		t.Errorf("planned %+v", planned)
+	}
+	n.attempt = 2
+	n.available()
+	w.serving(id.RunID{})
 }
 
 // The pool's operator comes first: what is offered against the cuts is released,

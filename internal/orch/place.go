@@ -44,6 +44,9 @@ func (m *mailbox) place(k run.Key) {
 	}
 	m.o.journal.Tell(told)
 	for _, r := range p.Released {
+		if told := m.living(m.holders()[r.Node]); told != nil && told.offer != nil {
+			told.offer.released = r.Reason
+		}
 		m.o.journal.Tell(event.OfferReleased{Run: k.Run, Node: r.Node, Label: m.label(r.Node), Layers: [2]int{r.Start, r.End}, Reason: r.Reason})
 	}
 	m.then(made)

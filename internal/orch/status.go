@@ -75,6 +75,7 @@ type NodeStatus struct {
 	Facts           []FactStatus  `json:"facts"`
 	Fault           *fault.Fault  `json:"fault,omitempty"`
 	Offer           *OfferStatus  `json:"offer,omitempty"`
+	Ended           *fault.Fault  `json:"ended,omitempty"` // its latest boot ended by what it offered
 	Unfit           *fault.Fault  `json:"unfit,omitempty"` // why its latest stage failed its doctor or was not admitted
 }
 
@@ -170,7 +171,7 @@ func (m *mailbox) blockers(now time.Duration) []Blocker {
 }
 
 func nodeStatus(n *node, b gate.Booted, swim string, now time.Duration) NodeStatus {
-	s := NodeStatus{Node: n.ID, Name: n.label(), Boot: b.Boot, Addresses: n.Addresses, Swim: swim, Answered: -1}
+	s := NodeStatus{Node: n.ID, Name: n.label(), Boot: b.Boot, Addresses: n.Addresses, Swim: swim, Answered: -1, Ended: n.ended}
 	l := n.known(b.Boot)
 	if l == nil || b.Boot.IsZero() {
 		return s
@@ -190,7 +191,9 @@ func nodeStatus(n *node, b gate.Booted, swim string, now time.Duration) NodeStat
 	if l.faulted != nil {
 		s.Fault = l.faulted.GetFault().Typed()
 	}
-	s.Unfit, s.Offer = l.unfit, l.offer.status()
+	if s.Unfit = l.unfit; swim == gate.SwimAlive.String() {
+		s.Offer = l.offer.status()
+	}
 	for _, f := range l.facts.GetFacts() {
 		s.Facts = append(s.Facts, FactStatus{
 			Name: f.GetName(), State: factState(f.GetState()), Detail: f.GetDetail(),

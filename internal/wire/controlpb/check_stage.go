@@ -86,6 +86,7 @@ func (m *Offer) check(at string) error {
 		checkBoot(at+".boot_id", m.GetBootId()),
 		checkNamed(at+".model", m.GetModel(), mostName),
 		m.GetLayers().check(at+".layers"),
+		checkAttempt(at+".attempt", m.GetAttempt()),
 	)
 }
 
@@ -94,6 +95,7 @@ func (m *OfferChanged) check(at string) error {
 		m.GetLayers().check(at+".layers"),
 		checkNamed(at+".phase", m.GetPhase(), mostName),
 		checkText(at+".detail", m.GetDetail(), mostDetail),
+		checkAmount(at+".again_micros", m.GetAgainMicros()),
 	)
 	if err != nil || m.GetFault() == nil {
 		return err

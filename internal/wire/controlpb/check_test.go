@@ -129,6 +129,8 @@ func TestUnsoundRequestsAreNamedByTheirField(t *testing.T) {
 		{"offer", func(m *controlpb.Request) { m.GetOffer().Model = "" }, "offer.model is empty"},
 		{"offer", func(m *controlpb.Request) { m.GetOffer().Layers = nil }, "offer.layers is [0,0)"},
 		{"offer", func(m *controlpb.Request) { m.GetOffer().BootId = nil }, "offer.boot_id has 0 bytes"},
+		{"offer", func(m *controlpb.Request) { m.GetOffer().Attempt = 0 }, "offer.attempt is 0"},
+		{"report of offer_changed", func(m *controlpb.Request) { m.GetReport().GetOfferChanged().AgainMicros = -1 }, "report.offer_changed.again_micros is -1"},
 		{"report of offer_changed", func(m *controlpb.Request) { m.GetReport().GetOfferChanged().Phase = "" }, "report.offer_changed.phase is empty"},
 		{"report of offer_changed", func(m *controlpb.Request) { m.GetReport().GetOfferChanged().Fault.Code = "" }, "report.offer_changed.fault.code is empty"},
 		{"report of stage_torn_down", func(m *controlpb.Request) { m.GetReport().GetStageTornDown().Attempt = 0 }, "report.stage_torn_down.attempt is 0"},

@@ -2596,8 +2596,10 @@ type Offer struct {
 	BootId []byte                 `protobuf:"bytes,1,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	// The model's name as the orchestrator serves it, or the beginning of its
 	// revision.
-	Model         string  `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	Layers        *Layers `protobuf:"bytes,3,opt,name=layers,proto3" json:"layers,omitempty"`
+	Model  string  `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	Layers *Layers `protobuf:"bytes,3,opt,name=layers,proto3" json:"layers,omitempty"`
+	// Of the boot: it has told that it is available by this one.
+	Attempt       uint32 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2653,6 +2655,13 @@ func (x *Offer) GetLayers() *Layers {
 	return nil
 }
 
+func (x *Offer) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
 // OfferReply words the shard as an order of a plan would, but for what is a
 // run's: neither run nor attempt, and no edges. Place and number of stages say
 // only whether the shard begins and ends the model.
@@ -2704,14 +2713,16 @@ func (x *OfferReply) GetShard() *Provision {
 type OfferChanged struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Layers *Layers                `protobuf:"bytes,1,opt,name=layers,proto3" json:"layers,omitempty"`
-	// Of a stage; "offered" is resident and admitted, "gone" is over.
+	// Of a stage; "offered" is resident and admitted, "tearing down" is over.
 	Phase string `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`
 	// In the unit of the phase; total is 0 where it is not known.
 	Done   uint64 `protobuf:"varint,3,opt,name=done,proto3" json:"done,omitempty"`
 	Total  uint64 `protobuf:"varint,4,opt,name=total,proto3" json:"total,omitempty"`
 	Detail string `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`
 	// Why it ended; missing where it did not, or gave way to a plan.
-	Fault         *Fault `protobuf:"bytes,6,opt,name=fault,proto3" json:"fault,omitempty"`
+	Fault *Fault `protobuf:"bytes,6,opt,name=fault,proto3" json:"fault,omitempty"`
+	// After so long it is tried again; 0: it is not.
+	AgainMicros   int64 `protobuf:"varint,7,opt,name=again_micros,json=againMicros,proto3" json:"again_micros,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2786,6 +2797,13 @@ func (x *OfferChanged) GetFault() *Fault {
 		return x.Fault
 	}
 	return nil
+}
+
+func (x *OfferChanged) GetAgainMicros() int64 {
+	if x != nil {
+		return x.AgainMicros
+	}
+	return 0
 }
 
 // Probe is a preset's reference as the orchestrator gives it to be read.
@@ -3713,21 +3731,23 @@ const file_control_proto_rawDesc = "" +
 	"\x03out\x18\v \x01(\v2\x1b.muster.control.v1.EdgeSpecR\x03out\x12?\n" +
 	"\tdeadlines\x18\f \x01(\v2!.muster.control.v1.StageDeadlinesR\tdeadlines\x12\x14\n" +
 	"\x05epoch\x18\r \x01(\x04R\x05epoch\x12.\n" +
-	"\x05probe\x18\x0e \x01(\v2\x18.muster.control.v1.ProbeR\x05probe\"i\n" +
+	"\x05probe\x18\x0e \x01(\v2\x18.muster.control.v1.ProbeR\x05probe\"\x83\x01\n" +
 	"\x05Offer\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\fR\x06bootId\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x121\n" +
-	"\x06layers\x18\x03 \x01(\v2\x19.muster.control.v1.LayersR\x06layers\"@\n" +
+	"\x06layers\x18\x03 \x01(\v2\x19.muster.control.v1.LayersR\x06layers\x12\x18\n" +
+	"\aattempt\x18\x04 \x01(\rR\aattempt\"@\n" +
 	"\n" +
 	"OfferReply\x122\n" +
-	"\x05shard\x18\x01 \x01(\v2\x1c.muster.control.v1.ProvisionR\x05shard\"\xc9\x01\n" +
+	"\x05shard\x18\x01 \x01(\v2\x1c.muster.control.v1.ProvisionR\x05shard\"\xec\x01\n" +
 	"\fOfferChanged\x121\n" +
 	"\x06layers\x18\x01 \x01(\v2\x19.muster.control.v1.LayersR\x06layers\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x12\n" +
 	"\x04done\x18\x03 \x01(\x04R\x04done\x12\x14\n" +
 	"\x05total\x18\x04 \x01(\x04R\x05total\x12\x16\n" +
 	"\x06detail\x18\x05 \x01(\tR\x06detail\x12.\n" +
-	"\x05fault\x18\x06 \x01(\v2\x18.muster.control.v1.FaultR\x05fault\">\n" +
+	"\x05fault\x18\x06 \x01(\v2\x18.muster.control.v1.FaultR\x05fault\x12!\n" +
+	"\fagain_micros\x18\a \x01(\x03R\vagainMicros\">\n" +
 	"\x05Probe\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x1d\n" +
 	"\n" +

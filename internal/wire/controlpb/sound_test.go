@@ -80,7 +80,7 @@ func requests() map[string]*controlpb.Request {
 		"provision": {Body: &controlpb.Request_Provision{Provision: provision()}},
 		"tear_down": {Body: &controlpb.Request_TearDown{TearDown: &controlpb.TearDown{RunId: run, Attempt: 1, BootId: boot, Reason: someFault()}}},
 		"leave":     {Body: &controlpb.Request_Leave{Leave: &controlpb.Leave{Reason: "stopped"}}},
-		"offer":     {Body: &controlpb.Request_Offer{Offer: &controlpb.Offer{BootId: boot, Model: "tale", Layers: controlpb.LayersOf([2]int{3, 6})}}},
+		"offer":     {Body: &controlpb.Request_Offer{Offer: &controlpb.Offer{BootId: boot, Model: "tale", Layers: controlpb.LayersOf([2]int{3, 6}), Attempt: 1}}},
 	}
 	for name, report := range reports() {
 		report.BootId, report.Sequence = boot, 1
@@ -104,7 +104,7 @@ func reports() map[string]*controlpb.Report {
 		"stage_ready":    {Event: &controlpb.Report_StageReady{StageReady: &controlpb.StageReady{RunId: run, Attempt: 1, Layers: controlpb.LayersOf([2]int{0, 3}), TokenMicros: 9}}},
 		"stage_faulted":  {Event: &controlpb.Report_StageFaulted{StageFaulted: &controlpb.StageFaulted{RunId: run, Attempt: 1, Fault: someFault()}}},
 		"offer_changed": {Event: &controlpb.Report_OfferChanged{OfferChanged: &controlpb.OfferChanged{
-			Layers: controlpb.LayersOf([2]int{0, 3}), Phase: "gone", Fault: someFault(),
+			Layers: controlpb.LayersOf([2]int{0, 3}), Phase: "tearing down", Fault: someFault(), AgainMicros: 5,
 		}}},
 		"stage_torn_down": {Event: &controlpb.Report_StageTornDown{StageTornDown: &controlpb.StageTornDown{RunId: run, Attempt: 1}}},
 	}

@@ -61,6 +61,7 @@ func TestGoodShardsOfTheEnginePass(t *testing.T) {
 		"a small context":    {tale, []gguf.Range{{Start: 3, End: 6}}, with(func(r *wire.Recipe) { r.Context, r.Chunk = 64, 16 })},
 		"one slot":           {tale, []gguf.Range{{Start: 6, End: 8}}, with(func(r *wire.Recipe) { r.Slots, r.Chunk = 1, 256 })},
 		"seven slots":        {tale, []gguf.Range{{Start: 6, End: 8}}, with(func(r *wire.Recipe) { r.Slots, r.Chunk = 7, 8 })},
+		"deterministic":      {tale, []gguf.Range{{Start: 0, End: 3}, {Start: 6, End: 8}}, with(func(r *wire.Recipe) { r.Slots, r.Deterministic = 2, true })},
 		"no flash attention": {tale, []gguf.Range{{Start: 0, End: 3}, {Start: 6, End: 8}}, with(func(r *wire.Recipe) { r.FlashAttention = "off" })},
 		"no repack":          {tale, []gguf.Range{{Start: 3, End: 6}}, with(func(r *wire.Recipe) { r.Repack = false })},
 		"KV of q8_0":         {of(randmodel.Config{Width: 256}), []gguf.Range{{Start: 0, End: 1}, {Start: 2, End: 3}}, with(func(r *wire.Recipe) { r.KVType = "q8_0" })},

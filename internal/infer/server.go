@@ -126,10 +126,9 @@ func (s *Server) post(l letter) {
 // asked is a request that the loop knows.
 type asked struct {
 	Request
-	extra  []byte // of the mark that opens its slot
-	id     uint64 // given by the loop
-	latest int32  // token last drawn
-	sent   time.Time
+	extra  []byte         // of the mark that opens its slot
+	id     uint64         // given by the loop
+	latest int32          // token last drawn
 	began  chan time.Time // when its first record went out
 	tokens chan told      // never full: no more than window are decoded ahead
 }

@@ -1,10 +1,11 @@
 // Command bench measures what a user would notice, and writes it into
 // bench/records with what it was measured on.
 //
-//	chain  tokens a second of chains of workers
-//	pool   tokens a second of pools of node processes over loopback QUIC
-//	edge   a record from ring to ring through loopback QUIC
-//	start  from the start of the last node's process to the first token
+//	chain    tokens a second of chains of workers
+//	pool     tokens a second of pools of node processes over loopback QUIC
+//	streams  tokens a second of 1, 4 and 8 clients of a chain together
+//	edge     a record from ring to ring through loopback QUIC
+//	start    from the start of the last node's process to the first token
 //
 // Whatever serves tokens is up at once with the unsliced model and asked in
 // turn, so that a change of the machine's speed meets all alike.
@@ -33,6 +34,7 @@ type settings struct {
 	sizes                           []int
 	rounds, prompt, tokens, threads int
 	small, large, trials            int
+	slots                           int // of the recipe; 0 is 1
 	binary, program                 string
 	records, revision               string
 	engine                          string
@@ -41,7 +43,7 @@ type settings struct {
 
 // everyPart is what is measured where nothing is chosen, in the order of the
 // record.
-var everyPart = []string{"chain", "pool", "edge", "start"}
+var everyPart = []string{"chain", "pool", "streams", "edge", "start"}
 
 func main() {
 	var s settings
@@ -94,6 +96,7 @@ func run(ctx context.Context, s settings, parts, sizes string) error {
 		measure func(context.Context, settings, *strings.Builder) error
 	}{
 		{[]string{"chain", "pool"}, measureTokens},
+		{[]string{"streams"}, measureStreams},
 		{[]string{"edge"}, measureEdge},
 		{[]string{"start"}, measureStart},
 	} {
@@ -160,7 +163,7 @@ func (s *settings) check() error {
 // recipe is that of everything that serves tokens.
 func (s *settings) recipe() wire.Recipe {
 	return wire.Recipe{
-		Context: 512, Slots: 1, Chunk: 512, Threads: s.threads,
+		Context: 512 * max(1, s.slots), Slots: max(1, s.slots), Chunk: 512, Threads: s.threads,
 		KVType: "f16", FlashAttention: "auto", Repack: true,
 	}
 }

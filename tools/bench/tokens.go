@@ -103,10 +103,7 @@ func race(ctx context.Context, s settings, m specimen, report *strings.Builder) 
 
 // answer has one prompt answered.
 func (c *contender) answer(ctx context.Context, s settings, counted bool) ([]int32, error) {
-	prompt := make([]int32, s.prompt)
-	for i := range prompt {
-		prompt[i] = int32(3 + i*7%200) // tale goes on for 128 tokens after it
-	}
+	prompt := s.text()
 	res, err := c.ask(ctx, prompt, s.tokens)
 	if err != nil {
 		return nil, err
@@ -119,6 +116,15 @@ func (c *contender) answer(ctx context.Context, s settings, counted bool) ([]int
 		c.decode = append(c.decode, float64(res.Decoded)/res.Decoding.Seconds())
 	}
 	return res.Tokens, nil
+}
+
+// text is the prompt of every client.
+func (s *settings) text() []int32 {
+	prompt := make([]int32, s.prompt)
+	for i := range prompt {
+		prompt[i] = int32(3 + i*7%200) // tale goes on for 128 tokens after it
+	}
+	return prompt
 }
 
 // idleFor is how long the processes are watched while nothing is asked.

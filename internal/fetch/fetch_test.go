@@ -47,7 +47,6 @@ type server struct {
 	hangs   bool  // a cut answer stays open
 	status  []int // answers before the content; 0: the content
 	asked   []http.Header
-	sent    int
 }
 
 func serve(t *testing.T, content []byte) *server {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"muster/internal/core/admit"
 	"muster/internal/core/credit"
@@ -109,9 +108,9 @@ func (h *shop) entries(t *testing.T, k store.Key) (kinds []store.Kind, balance i
 }
 
 // ask has a prompt answered with that header Authorization.
-func (h *shop) ask(t *testing.T, ctx context.Context, authorization string, body string) (status int, head http.Header, code string) {
+func (h *shop) ask(t *testing.T, authorization, body string) (status int, head http.Header, code string) {
 	t.Helper()
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v1/completions", bytes.NewReader([]byte(body)))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/v1/completions", bytes.NewReader([]byte(body)))
 	r.RemoteAddr = "127.0.0.1:1"
 	if authorization != "" {
 		r.Header.Set("Authorization", authorization)
@@ -135,12 +134,12 @@ const fiveTokens = `{"prompt":"Once","max_tokens":5}`
 func TestWithoutKeysNobodyIsAskedForOne(t *testing.T) {
 	h := newShop(t)
 	for _, authorization := range []string{"", "Bearer sk-of-another-service"} {
-		if status, _, code := h.ask(t, t.Context(), authorization, fiveTokens); status != http.StatusOK {
+		if status, _, code := h.ask(t, authorization, fiveTokens); status != http.StatusOK {
 			t.Errorf("answered %d %s", status, code)
 		}
 	}
 	h.KeysDemanded = true
-	if status, _, code := h.ask(t, t.Context(), "", fiveTokens); status != http.StatusUnauthorized || code != string(fault.KeySecretMissing) {
+	if status, _, code := h.ask(t, "", fiveTokens); status != http.StatusUnauthorized || code != string(fault.KeySecretMissing) {
 		t.Errorf("demanded, answered %d %s", status, code)
 	}
 }
@@ -168,7 +167,7 @@ func TestOnceThereIsAKeyEachRequestNeedsOne(t *testing.T) {
 		"one that is cut off": {"Bearer " + secret[:20], fault.KeySecretUnknown},
 		"a revoked one":       {"Bearer " + revoked, fault.KeySecretRevoked},
 	} {
-		status, head, code := h.ask(t, t.Context(), c.authorization, fiveTokens)
+		status, head, code := h.ask(t, c.authorization, fiveTokens)
 		if status != http.StatusUnauthorized || code != string(c.code) || head.Get("WWW-Authenticate") != "Bearer" {
 			t.Errorf("with %s: %d %s", name, status, code)
 		}
@@ -178,7 +177,7 @@ func TestOnceThereIsAKeyEachRequestNeedsOne(t *testing.T) {
 	}
 	h.blockers = nil
 	for _, scheme := range []string{"Bearer ", "bearer  "} {
-		if status, _, code := h.ask(t, t.Context(), scheme+secret, fiveTokens); status != http.StatusOK {
+		if status, _, code := h.ask(t, scheme+secret, fiveTokens); status != http.StatusOK {
 			t.Errorf("with the key: %d %s", status, code)
 		}
 	}
@@ -241,7 +240,7 @@ func TestTheLedgerHoldsWhatWasDelivered(t *testing.T) {
 			if c.body == "" {
 				c.body = fiveTokens
 			}
-			status, _, code := h.ask(t, t.Context(), "Bearer "+secret, c.body)
+			status, _, code := h.ask(t, "Bearer "+secret, c.body)
 			kinds, balance := h.entries(t, k)
 			if status != c.status || len(kinds) != len(c.kinds) || balance != 100-c.charged {
 				t.Fatalf("%d %s; the ledger has %v and leaves %d", status, code, kinds, balance)

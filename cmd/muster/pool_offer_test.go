@@ -31,7 +31,7 @@ func TestAnOfferIsTheNodesStage(t *testing.T) {
 	p.nodeIs(p.dir+"/n1", "offering again", func(l localStatus) bool {
 		return l.Status.Stage != nil && l.Status.Stage.Offer && l.Status.Stage.Phase == "offered"
 	})
-	p.shows([]string{"status", "--data", p.dir + "/n1"}, "offer: tale, layers 3 to 7: offered")
+	p.shows([]string{"status", "--data", p.dir + "/n1"}, "offer: tale, layers 3 to 7: offered", "its doctor, ", "tale, layers 3 to 7: well")
 	p.until("the offer in the pool's status", func(s orch.Status) bool {
 		o := s.Nodes[0].Offer
 		return o != nil && o.Admitted && o.Layers == [2]int{3, 8}

@@ -6,18 +6,24 @@ import (
 	"time"
 
 	"muster/internal/node"
+	"muster/internal/reports"
 )
 
 // localStatus is what `muster status --node --json` prints.
 type localStatus struct {
 	node.Local
-	Alive bool `json:"alive"` // the process that told it still runs
+	Alive    bool            `json:"alive"`              // the process that told it still runs
+	Examined *reports.Report `json:"examined,omitempty"` // its doctor's latest findings; missing where none are kept
 }
 
 // readLocal reads what the node of a folder last told.
 func readLocal(dir string) (localStatus, error) {
 	l, err := node.ReadLocal(dir)
-	return localStatus{Local: l, Alive: err == nil && l.Ended == nil && l.Process.Alive()}, err
+	s := localStatus{Local: l, Alive: err == nil && l.Ended == nil && l.Process.Alive()}
+	if kept, _, unread := reports.Kept(dir); unread == nil && len(kept) > 0 {
+		s.Examined = &kept[0]
+	}
+	return s, err
 }
 
 // localText says for people how a node is, or was when it last told.
@@ -54,6 +60,13 @@ func localText(l localStatus, now time.Time) string {
 		fmt.Fprintf(&b, "\n%s: %s, layers %d to %d: %s\n", what, st.Model, st.Layers.Start, st.Layers.End-1, st.Phase)
 		if st.Fault != nil {
 			fmt.Fprintf(&b, "      %s\n      -> %s\n", st.Fault.Error(), st.Fault.Hint())
+		}
+	}
+	if r := l.Examined; r != nil {
+		fmt.Fprintf(&b, "\nits doctor, %s ago: %s, layers %d to %d: %s\n", spell(max(0, now.Sub(r.At))), r.Model,
+			r.Findings.Layers[0], r.Findings.Layers[1]-1, verdict(*r))
+		if r.Failed != nil {
+			fmt.Fprintf(&b, "      -> %s\n", r.Failed.Hint())
 		}
 	}
 	if o := s.Offer; o != nil {
